@@ -1,0 +1,228 @@
+//! A client of the control socket, for programs that run on tokio.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::Client as HttpClient;
+use hyperlocal::{UnixClientExt, UnixConnector, Uri};
+
+use crate::control::Method;
+use crate::event::EventRecord;
+use crate::jsonrpc::{Request, Response, RpcError};
+use crate::paths::CONTROL_SOCKET;
+
+/// Largest answer that is read, in bytes.
+const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+
+/// Why a call got no result.
+#[derive(Debug)]
+pub enum ClientError {
+    /// Nobody listens on the socket, or the connection broke.
+    Unreachable {
+        /// The socket that was tried.
+        socket: PathBuf,
+        /// What the system said.
+        cause: String,
+    },
+    /// The daemon did not answer in time.
+    Silent {
+        /// The socket that was tried.
+        socket: PathBuf,
+        /// How long it was given.
+        waited: Duration,
+    },
+    /// The daemon answered something that is no answer.
+    Garbled(String),
+    /// The daemon answered with an error.
+    Refused(RpcError),
+}
+
+impl std::fmt::Display for ClientError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unreachable { socket, cause } => {
+                write!(f, "no daemon answers at {}: {cause}", socket.display())
+            }
+            Self::Silent { socket, waited } => write!(
+                f,
+                "the daemon at {} did not answer within {} s",
+                socket.display(),
+                waited.as_secs()
+            ),
+            Self::Garbled(what) => write!(f, "the daemon's answer could not be read: {what}"),
+            Self::Refused(error) => f.write_str(&error.message),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+/// A client of one control socket.
+#[derive(Debug, Clone)]
+pub struct Client {
+    socket: PathBuf,
+    http: HttpClient<UnixConnector, Full<Bytes>>,
+}
+
+impl Client {
+    /// A client of the control socket in `socket_dir`; nothing is connected yet.
+    pub fn new(socket_dir: &Path) -> Self {
+        Self {
+            socket: socket_dir.join(CONTROL_SOCKET),
+            http: HttpClient::unix(),
+        }
+    }
+
+    /// The socket file it talks to.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Calls a method, and gives the daemon `patience` to answer.
+    ///
+    /// # Errors
+    ///
+    /// Every [`ClientError`].
+    pub async fn call<M: Method>(
+        &self,
+        params: M::Params,
+        patience: Duration,
+    ) -> Result<M::Result, ClientError> {
+        let garbled = |error: serde_json::Error| ClientError::Garbled(error.to_string());
+        let request = Request {
+            jsonrpc: "2.0".into(),
+            id: 1.into(),
+            method: M::NAME.into(),
+            params: serde_json::to_value(params).map_err(garbled)?,
+        };
+        let body = serde_json::to_vec(&request).map_err(garbled)?;
+        let exchange = async {
+            let response = self
+                .send(
+                    hyper::Request::post(Uri::new(&self.socket, "/rpc"))
+                        .header("content-type", "application/json")
+                        .body(Full::from(body)),
+                )
+                .await?;
+            Limited::new(response.into_body(), MAX_ANSWER_BYTES)
+                .collect()
+                .await
+                .map_err(|error| ClientError::Garbled(error.to_string()))
+        };
+        let answer = tokio::time::timeout(patience, exchange)
+            .await
+            .map_err(|_| ClientError::Silent {
+                socket: self.socket.clone(),
+                waited: patience,
+            })??
+            .to_bytes();
+        let answer: Response = serde_json::from_slice(&answer).map_err(garbled)?;
+        match (answer.result, answer.error) {
+            (_, Some(error)) => Err(ClientError::Refused(error)),
+            (Some(result), None) => serde_json::from_value(result).map_err(garbled),
+            (None, None) => Err(ClientError::Garbled("neither result nor error".into())),
+        }
+    }
+
+    /// Opens the event stream: with `since` first what the journal holds after
+    /// it, then live; without, live only.
+    ///
+    /// # Errors
+    ///
+    /// Every [`ClientError`]; a refusal of the stream is [`ClientError::Garbled`]
+    /// with the daemon's words.
+    pub async fn events(&self, since: Option<u64>) -> Result<EventStream, ClientError> {
+        let path = since.map_or_else(
+            || "/events".to_owned(),
+            |since| format!("/events?since={since}"),
+        );
+        let response = self
+            .send(hyper::Request::get(Uri::new(&self.socket, &path)).body(Full::default()))
+            .await?;
+        let status = response.status();
+        let body = response.into_body();
+        if !status.is_success() {
+            let text = Limited::new(body, MAX_ANSWER_BYTES)
+                .collect()
+                .await
+                .map_err(|error| ClientError::Garbled(error.to_string()))?
+                .to_bytes();
+            return Err(match serde_json::from_slice::<Response>(&text) {
+                Ok(Response {
+                    error: Some(error), ..
+                }) => ClientError::Refused(error),
+                _ => ClientError::Garbled(String::from_utf8_lossy(&text).trim().to_owned()),
+            });
+        }
+        Ok(EventStream {
+            body,
+            pending: Vec::new(),
+        })
+    }
+
+    async fn send(
+        &self,
+        request: Result<hyper::Request<Full<Bytes>>, hyper::http::Error>,
+    ) -> Result<hyper::Response<Incoming>, ClientError> {
+        let request = request.map_err(|error| ClientError::Garbled(error.to_string()))?;
+        self.http
+            .request(request)
+            .await
+            .map_err(|error| ClientError::Unreachable {
+                socket: self.socket.clone(),
+                cause: root_cause(&error),
+            })
+    }
+}
+
+/// The innermost cause says what happened ("Connection refused"); the outer
+/// ones only say that hyper was involved.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+/// Events as they come.
+#[derive(Debug)]
+pub struct EventStream {
+    body: Incoming,
+    pending: Vec<u8>,
+}
+
+impl EventStream {
+    /// The next event; `None` once the daemon has ended the stream.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Garbled`] when the connection breaks or the daemon sends
+    /// something that is no event.
+    pub async fn next(&mut self) -> Result<Option<EventRecord>, ClientError> {
+        loop {
+            while let Some(end) = self.pending.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.pending.drain(..=end).collect();
+                // One event is `id:`, `event:` and `data:` lines; the record in
+                // `data:` repeats the other two, so they can be passed over.
+                if let Some(data) = line.strip_prefix(b"data:") {
+                    return serde_json::from_slice(data)
+                        .map(Some)
+                        .map_err(|error| ClientError::Garbled(error.to_string()));
+                }
+            }
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(ClientError::Garbled(root_cause(&error))),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.pending.extend_from_slice(&data);
+                    }
+                }
+            }
+        }
+    }
+}
