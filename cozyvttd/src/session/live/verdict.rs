@@ -1,0 +1,82 @@
+//! What an `error` event means. CozyVTT's errors are a sentence and nothing else,
+//! so the sentence is all there is to go by.
+
+use serde_json::Value;
+
+/// What an error means for the link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// A refused request; the link is fine.
+    Business,
+    /// The sign-in behind the socket has ended.
+    SignedOut,
+    /// The campaign is closed to this account.
+    LostAccess,
+    /// The server no longer knows which campaign this socket is in.
+    LostCampaign,
+}
+
+/// The sentences of CozyVTT 1.1.2 to 1.5 with which a sign-in ends.
+const SIGNED_OUT: [&str; 6] = [
+    "Unauthorized",
+    "You signed out.",
+    "Your password was reset. Sign in again.",
+    "Your password was changed on another device. Sign in again.",
+    "Two-factor authentication was turned off on another device. Sign in again.",
+    "Your account was deleted.",
+];
+
+/// Those with which a campaign closes itself to an account.
+const LOST_ACCESS: [&str; 4] = [
+    "You are no longer a member of this campaign",
+    "You are not a member of this campaign",
+    "This campaign was deleted",
+    "Campaign not found",
+];
+
+/// That of a socket that has not joined a campaign.
+const LOST_CAMPAIGN: &str = "Not authenticated to a campaign";
+
+pub(super) fn verdict(payload: &Value) -> Verdict {
+    let text = sentence(payload);
+    let is = |sentence: &&str| text.eq_ignore_ascii_case(sentence);
+    if SIGNED_OUT.iter().any(is) {
+        Verdict::SignedOut
+    } else if LOST_ACCESS.iter().any(is) {
+        Verdict::LostAccess
+    } else if is(&LOST_CAMPAIGN) {
+        Verdict::LostCampaign
+    } else {
+        Verdict::Business
+    }
+}
+
+/// The sentence in the payload of an `error` event.
+pub(super) fn sentence(payload: &Value) -> String {
+    payload
+        .get("message")
+        .unwrap_or(payload)
+        .as_str()
+        .map_or_else(|| payload.to_string(), ToOwned::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_whole_sentences_of_the_server_end_a_link() {
+        let of = |text: &str| verdict(&json!({"message": text}));
+        assert_eq!(of("Unauthorized"), Verdict::SignedOut);
+        assert_eq!(of("You signed out."), Verdict::SignedOut);
+        assert_eq!(of("This campaign was deleted"), Verdict::LostAccess);
+        assert_eq!(of("Not authenticated to a campaign"), Verdict::LostCampaign);
+        assert_eq!(
+            of("Invalid dice expression: unauthorized"),
+            Verdict::Business
+        );
+        assert_eq!(verdict(&json!(5)), Verdict::Business);
+    }
+}

@@ -1,0 +1,406 @@
+//! The one login: a state machine that alone may send the password.
+//!
+//! CozyVTT locks an address out for 15 minutes after five attempts, so
+//! attempts are spaced, a rejected password is never sent again, and however
+//! many callers need a session at once, one request leaves the machine.
+
+use std::time::{Duration, SystemTime};
+
+use reqwest::StatusCode;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+use thiserror::Error;
+use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
+
+use super::http::{self, network_cause};
+use crate::config::Settings;
+
+/// Least time between two requests that carry the password.
+const SPACING: Duration = Duration::from_secs(180);
+
+/// How long to stay away after "too many attempts" without a time given: the
+/// length of CozyVTT's own window.
+const LOCKOUT: Duration = Duration::from_secs(15 * 60);
+
+/// How long one attempt may take.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Where the login stands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LoginState {
+    /// Nothing was tried yet, or the server could not be reached at all.
+    SignedOut {
+        /// Why the last try did not even reach the server.
+        why: Option<String>,
+    },
+    /// The password is on its way.
+    SigningIn,
+    /// There is a session.
+    SignedIn {
+        /// Counts the sessions of this run, so that a caller can say which one
+        /// was refused.
+        session: u64,
+        /// The account, as the login answered it.
+        user: Value,
+    },
+    /// Not before `until`.
+    CoolingDown {
+        /// When the password may be sent again.
+        until: Instant,
+        /// What happened.
+        why: String,
+    },
+    /// Not again with these credentials.
+    Blocked {
+        /// What happened, and what mends it.
+        why: String,
+    },
+}
+
+/// Why there is no session.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum LoginError {
+    /// The server could not be reached; no password was sent.
+    #[error("{0}")]
+    Unreachable(String),
+    /// Not yet.
+    #[error("Login cooldown; retry in {retry_in_s:.1}s: {why}")]
+    CoolingDown {
+        /// Seconds until the password may be sent again.
+        retry_in_s: Tenths,
+        /// What happened.
+        why: String,
+    },
+    /// Not again with these credentials.
+    #[error("{0}")]
+    Blocked(String),
+}
+
+/// Seconds, to one decimal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tenths(u64);
+
+impl std::fmt::Display for Tenths {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.0 / 10, self.0 % 10)
+    }
+}
+
+impl From<Duration> for Tenths {
+    fn from(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_millis() / 100).unwrap_or(u64::MAX))
+    }
+}
+
+/// The login of one account at one instance.
+#[derive(Debug)]
+pub struct Login {
+    settings: Settings,
+    http: reqwest::Client,
+    state: watch::Sender<LoginState>,
+    /// Held by whoever signs in; the others wait and find the outcome.
+    turn: Mutex<Turn>,
+}
+
+#[derive(Debug, Default)]
+struct Turn {
+    sessions: u64,
+    /// When the password last left.
+    sent: Option<Instant>,
+}
+
+impl Login {
+    /// A login that has not been tried yet.
+    pub fn new(settings: Settings, http: reqwest::Client) -> Self {
+        Self {
+            settings,
+            http,
+            state: watch::Sender::new(LoginState::SignedOut { why: None }),
+            turn: Mutex::new(Turn::default()),
+        }
+    }
+
+    /// Where it stands now, and from now on.
+    pub fn watch(&self) -> watch::Receiver<LoginState> {
+        self.state.subscribe()
+    }
+
+    /// The account that is signed in.
+    pub fn user(&self) -> Option<Value> {
+        match &*self.state.borrow() {
+            LoginState::SignedIn { user, .. } => Some(user.clone()),
+            _ => None,
+        }
+    }
+
+    /// The number of the session, signing in when there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`LoginError`].
+    pub async fn ensure(&self) -> Result<u64, LoginError> {
+        // Without taking the turn: most calls end here.
+        if let LoginState::SignedIn { session, .. } = *self.state.borrow() {
+            return Ok(session);
+        }
+        let mut turn = self.turn.lock().await;
+        self.settle(&mut turn).await
+    }
+
+    /// A session in place of `refused`, which the server no longer accepts.
+    /// When another caller has renewed it already, or the password was sent less
+    /// than 180 s ago, the present session is given back untouched.
+    ///
+    /// # Errors
+    ///
+    /// [`LoginError`].
+    pub async fn renew(&self, refused: u64) -> Result<u64, LoginError> {
+        let mut turn = self.turn.lock().await;
+        let state = self.state.borrow().clone();
+        if let LoginState::SignedIn { session, .. } = state {
+            let recent = turn.sent.is_some_and(|sent| sent.elapsed() < SPACING);
+            if session != refused || recent {
+                return Ok(session);
+            }
+            tracing::info!("the server no longer accepts the session; signing in again");
+            self.state.send_replace(LoginState::SignedOut { why: None });
+        }
+        self.settle(&mut turn).await
+    }
+
+    async fn settle(&self, turn: &mut Turn) -> Result<u64, LoginError> {
+        let state = self.state.borrow().clone();
+        match state {
+            LoginState::SignedIn { session, .. } => return Ok(session),
+            LoginState::Blocked { why } => return Err(LoginError::Blocked(why)),
+            LoginState::CoolingDown { until, why } => {
+                let left = until.saturating_duration_since(Instant::now());
+                if !left.is_zero() {
+                    return Err(LoginError::CoolingDown {
+                        retry_in_s: left.into(),
+                        why,
+                    });
+                }
+            }
+            LoginState::SignedOut { .. } | LoginState::SigningIn => {}
+        }
+        self.state.send_replace(LoginState::SigningIn);
+        // Whoever waits may be cancelled while the request is out; the state
+        // must not stay `SigningIn` then.
+        let abandoned = Abandoned(&self.state);
+        let outcome = self.attempt(turn).await;
+        std::mem::forget(abandoned);
+        let (state, result) = match outcome {
+            Outcome::In(user) => {
+                turn.sessions += 1;
+                let session = turn.sessions;
+                tracing::info!(session, "signed in");
+                (LoginState::SignedIn { session, user }, Ok(session))
+            }
+            Outcome::Unreachable(why) => {
+                tracing::warn!(%why, "the server could not be reached to sign in");
+                let state = LoginState::SignedOut {
+                    why: Some(why.clone()),
+                };
+                (state, Err(LoginError::Unreachable(why)))
+            }
+            Outcome::Wait(pause, why) => {
+                tracing::warn!(pause_s = pause.as_secs(), %why, "signing in failed; cooling down");
+                let state = LoginState::CoolingDown {
+                    until: Instant::now() + pause,
+                    why: why.clone(),
+                };
+                let error = LoginError::CoolingDown {
+                    retry_in_s: pause.into(),
+                    why,
+                };
+                (state, Err(error))
+            }
+            Outcome::Never(why) => {
+                tracing::error!(%why, "signing in was refused for good");
+                (
+                    LoginState::Blocked { why: why.clone() },
+                    Err(LoginError::Blocked(why)),
+                )
+            }
+        };
+        self.state.send_replace(state);
+        result
+    }
+
+    async fn attempt(&self, turn: &mut Turn) -> Outcome {
+        let before = turn.sent.replace(Instant::now());
+        let request = self
+            .http
+            .post(self.settings.url.under(["api", "auth", "login"]))
+            .timeout(TIMEOUT)
+            .json(&json!({
+                "email": self.settings.email,
+                "password": self.settings.password.expose_secret(),
+                "rememberMe": true,
+            }));
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => {
+                let why = format!("Login request network error: {}", network_cause(&error));
+                // Without a connection nothing was sent, so nothing was spent.
+                if error.is_connect() {
+                    turn.sent = before;
+                    return Outcome::Unreachable(why);
+                }
+                return Outcome::Wait(SPACING, why);
+            }
+        };
+        let status = response.status();
+        let wait = retry_after(response.headers(), SystemTime::now());
+        match http::body(response, http::MAX_BODY).await {
+            Ok(body) => judge(status, wait, &body),
+            Err(cause) => Outcome::Wait(
+                SPACING.max(wait.unwrap_or_default()),
+                format!("Login request network error: {cause}"),
+            ),
+        }
+    }
+}
+
+/// Puts the state back when a login is abandoned half-way.
+struct Abandoned<'a>(&'a watch::Sender<LoginState>);
+
+impl Drop for Abandoned<'_> {
+    fn drop(&mut self) {
+        self.0.send_replace(LoginState::CoolingDown {
+            until: Instant::now() + SPACING,
+            why: "the last attempt was abandoned half-way, its outcome is unknown".to_owned(),
+        });
+    }
+}
+
+/// What an attempt came to.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    In(Value),
+    Unreachable(String),
+    Wait(Duration, String),
+    Never(String),
+}
+
+fn judge(status: StatusCode, wait: Option<Duration>, body: &[u8]) -> Outcome {
+    let json: Option<Value> = serde_json::from_slice(body).ok();
+    let message = http::message(json.as_ref(), body, status);
+    let pause = SPACING.max(wait.unwrap_or_default());
+    // A proxy in front may answer 401 or 403 as well; only CozyVTT's own body
+    // is a verdict on the account.
+    let own = json
+        .as_ref()
+        .is_some_and(|body| body.get("error").is_some_and(Value::is_string));
+    match status {
+        StatusCode::OK => match json {
+            Some(body) if body.get("mfaRequired") == Some(&Value::Bool(true)) => Outcome::Never(
+                "The account asks for a second factor, which cozyvttd cannot answer; use an account without it."
+                    .to_owned(),
+            ),
+            Some(mut body) => match body.get_mut("user").map(Value::take) {
+                Some(user @ Value::Object(_)) => Outcome::In(user),
+                _ => Outcome::Wait(pause, "Login response is missing the user object".to_owned()),
+            },
+            None => Outcome::Wait(pause, "Login response is not valid JSON".to_owned()),
+        },
+        StatusCode::UNAUTHORIZED if own => Outcome::Never(format!(
+            "Login rejected (HTTP 401): {message}. Correct the configured credentials and restart \
+             cozyvttd; no further password attempts will be made."
+        )),
+        StatusCode::UNAUTHORIZED => Outcome::Wait(
+            pause,
+            "Login failed HTTP 401, answered by something in front of CozyVTT (a proxy?), so the \
+             password was not judged"
+                .to_owned(),
+        ),
+        StatusCode::FORBIDDEN if own => Outcome::Never(format!(
+            "Login failed HTTP 403: {message}. Settle this in CozyVTT's web page, then restart cozyvttd."
+        )),
+        StatusCode::TOO_MANY_REQUESTS => Outcome::Wait(
+            SPACING.max(wait.unwrap_or(LOCKOUT)),
+            format!("Login rate limited (429): {message}"),
+        ),
+        _ => Outcome::Wait(pause, format!("Login failed HTTP {}: {message}", status.as_u16())),
+    }
+}
+
+/// The wait that `Retry-After` asks for, in seconds or as a date; past or
+/// unreadable ones count as none.
+pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    text.parse().map(Duration::from_secs).ok().or_else(|| {
+        httpdate::parse_http_date(text)
+            .ok()?
+            .duration_since(now)
+            .ok()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::HeaderValue;
+
+    use super::*;
+
+    const OWN_401: &[u8] =
+        br#"{"error":"Authentication Failed","message":"Invalid email or password"}"#;
+
+    #[test]
+    fn a_login_rejected_by_cozyvtt_is_final_and_one_rejected_by_a_proxy_is_not() {
+        let Outcome::Never(why) = judge(StatusCode::UNAUTHORIZED, None, OWN_401) else {
+            panic!("not final");
+        };
+        assert!(why.starts_with("Login rejected (HTTP 401): Invalid email or password."));
+        let html = judge(StatusCode::UNAUTHORIZED, None, b"<html>401</html>");
+        assert!(matches!(html, Outcome::Wait(SPACING, _)));
+    }
+
+    #[test]
+    fn the_longer_of_the_spacing_and_retry_after_holds() {
+        let wait = |seconds| match judge(
+            StatusCode::SERVICE_UNAVAILABLE,
+            Some(Duration::from_secs(seconds)),
+            b"",
+        ) {
+            Outcome::Wait(pause, _) => pause.as_secs(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((wait(5), wait(900)), (180, 900));
+    }
+
+    #[test]
+    fn too_many_attempts_without_a_time_wait_for_the_whole_window() {
+        let outcome = judge(StatusCode::TOO_MANY_REQUESTS, None, b"Too many");
+        assert!(matches!(outcome, Outcome::Wait(LOCKOUT, why) if why.contains("429")));
+    }
+
+    #[test]
+    fn an_answer_that_is_no_login_cools_down() {
+        for body in [&b"<html>"[..], b"{}", br#"{"user":5}"#] {
+            assert!(matches!(
+                judge(StatusCode::OK, None, body),
+                Outcome::Wait(..)
+            ));
+        }
+        let mfa = judge(StatusCode::OK, None, br#"{"mfaRequired":true}"#);
+        assert!(matches!(mfa, Outcome::Never(_)));
+    }
+
+    #[test]
+    fn retry_after_is_read_as_seconds_and_as_a_date() {
+        let now = httpdate::parse_http_date("Mon, 30 Nov 2026 12:00:00 GMT").unwrap();
+        let read = |text: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, HeaderValue::from_static(text));
+            retry_after(&headers, now).map(|wait| wait.as_secs())
+        };
+        assert_eq!(read("812"), Some(812));
+        assert_eq!(read("Mon, 30 Nov 2026 12:05:00 GMT"), Some(300));
+        assert_eq!(read("Mon, 30 Nov 2026 11:00:00 GMT"), None);
+        assert_eq!(read("soon"), None);
+    }
+}
