@@ -92,16 +92,6 @@ pub enum ConfigProblem {
     BadCampaign,
 }
 
-impl ConfigProblem {
-    /// What mends it, in one sentence.
-    pub fn fix(&self, file: &Path) -> String {
-        format!(
-            "correct it in {} (or in the environment of cozyvttd), then restart cozyvttd",
-            file.display()
-        )
-    }
-}
-
 /// A resolved configuration.
 #[derive(Debug, Clone)]
 pub struct Config {

@@ -4,7 +4,13 @@
 //! the catalog, `session` the one login and the live link, `journal` the events.
 
 pub mod config;
+pub mod control;
+pub mod daemon;
+pub mod hub;
 pub mod journal;
+pub mod listen;
+pub mod logging;
+pub mod mcp;
 pub mod private;
 pub mod session;
 pub mod tools;

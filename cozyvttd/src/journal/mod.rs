@@ -216,7 +216,12 @@ impl Journal {
         self.committed(seq + 1).await
     }
 
-    async fn committed(&self, seq: u64) -> Result<(), JournalError> {
+    /// Waits until the record `seq` is committed.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Closed`] once the writer has gone.
+    pub async fn committed(&self, seq: u64) -> Result<(), JournalError> {
         self.0
             .committed
             .clone()

@@ -20,6 +20,8 @@ const MAX_REDIRECTS: usize = 5;
 /// handshake goes through it too; no `Sec-Fetch-*` and no `Origin` headers, which
 /// CozyVTT 1.5 reads as a browser's.
 pub(super) fn client() -> reqwest::Result<Client> {
+    // One TLS library for the whole process; a second call changes nothing.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .user_agent(concat!("cozyvttd/", env!("CARGO_PKG_VERSION")))
         .cookie_store(true)

@@ -21,7 +21,7 @@ use crate::config::{BaseUrl, Settings};
 use crate::journal::Journal;
 use budget::Budget;
 use facts::Facts;
-use live::{Link, Worker};
+use live::{Link, LinkState, Phase, Worker};
 use login::Login;
 use rest::{Request, Rest, RestError};
 
@@ -78,6 +78,7 @@ impl Session {
             journal: session.journal.clone(),
             link: session.link.clone(),
         };
+        tokio::spawn(orient(Arc::clone(&session)));
         Ok((session, tokio::spawn(worker.run())))
     }
 
@@ -151,5 +152,26 @@ impl Session {
         let user = user.as_ref().and_then(|user| user["id"].as_str());
         self.facts.note_campaign(began, &campaign, user);
         Ok(campaign)
+    }
+}
+
+/// Reads the campaign once after every acceptance, so that its name and our role
+/// in it are known before the first call asks.
+async fn orient(session: Arc<Session>) {
+    let mut link = session.link.watch();
+    loop {
+        if link.wait_for(LinkState::authenticated).await.is_err() {
+            return;
+        }
+        if session.facts.known().role.is_none()
+            && let Err(error) = session.read_campaign().await
+        {
+            tracing::warn!(%error, "the campaign could not be read");
+        }
+        let down = |state: &LinkState| !state.authenticated();
+        match link.wait_for(down).await.map(|state| state.phase.clone()) {
+            Ok(Phase::Stopped) | Err(_) => return,
+            Ok(_) => {}
+        }
     }
 }

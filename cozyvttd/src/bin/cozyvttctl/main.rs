@@ -1,2 +1,127 @@
-//! Stub.
-fn main() {}
+//! `cozyvttctl`: how a person sees and steers the daemon, over its control socket.
+
+mod call;
+mod daemon;
+mod dice;
+mod events;
+mod failure;
+mod names;
+mod narrate;
+mod status;
+mod stop;
+mod terminal;
+mod text;
+mod tools;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::daemon::Daemon;
+use crate::failure::{Exit, Failure};
+use crate::terminal::Screen;
+
+/// See and steer cozyvttd, the daemon that holds one CozyVTT session for many AI agents.
+#[derive(Debug, Parser)]
+#[command(name = "cozyvttctl", version, max_term_width = 100, after_help = AFTER_HELP)]
+struct Cli {
+    /// The folder that holds control.sock, when it is not the usual one
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        help_heading = "Global options"
+    )]
+    socket_dir: Option<PathBuf>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Every command takes --json, for programs. Colours appear on a terminal only; NO_COLOR turns them off.
+
+The socket folder is that of --socket-dir, else $COZYVTT_SOCKET_DIR, else $XDG_RUNTIME_DIR/cozyvtt, else \
+/run/user/<uid>/cozyvtt, else `run` in the state folder; the daemon and the shim look in the same places.
+
+Exit codes:
+  0  it worked
+  1  the call failed; for `status`: something on the way to the table is broken
+  2  the command line is wrong
+  3  the daemon cannot be reached
+
+Examples:
+  cozyvttctl status               is everything well, and if not, what mends it?
+  cozyvttctl tools                what agents can do at the table
+  cozyvttctl call campaign_get    do one of these things yourself
+  cozyvttctl events --follow      watch the table live
+  cozyvttctl stop                 let running calls finish, then stop the daemon";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Status(status::Args),
+    Tools(tools::Args),
+    Call(call::Args),
+    Events(events::Args),
+    Stop(stop::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let outcome = match runtime {
+        Ok(runtime) => runtime.block_on(run(cli)),
+        Err(error) => Err(Failure::failed(format!("cannot start: {error}"))),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => failure.report().into(),
+    }
+}
+
+async fn run(cli: Cli) -> Result<Exit, Failure> {
+    let mut screen = Screen::stdout();
+    let socket_dir = cozyvtt_proto::paths::socket_dir(cli.socket_dir.as_deref())
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let daemon = Daemon::new(&socket_dir);
+    match cli.command {
+        Command::Status(args) => status::run(args, &daemon, &mut screen).await,
+        Command::Tools(args) => tools::run(args, &daemon, &mut screen).await,
+        Command::Call(args) => call::run(args, &daemon, &mut screen).await,
+        Command::Events(args) => events::run(args, &daemon, &mut screen).await,
+        Command::Stop(args) => stop::run(args, &daemon, &mut screen).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_takes_json_and_shows_examples() {
+        for command in Cli::command().get_subcommands() {
+            let name = command.get_name();
+            assert!(
+                command
+                    .get_arguments()
+                    .any(|arg| arg.get_long() == Some("json")),
+                "{name} lacks --json"
+            );
+            let examples = command.get_after_help().map(ToString::to_string);
+            assert!(
+                examples.is_some_and(|text| text.contains(&format!("cozyvttctl {name}"))),
+                "{name} shows no example"
+            );
+        }
+    }
+}

@@ -125,6 +125,11 @@ impl Link {
         self.state.borrow().clone()
     }
 
+    /// What is known of the link from now on.
+    pub fn watch(&self) -> watch::Receiver<LinkState> {
+        self.state.subscribe()
+    }
+
     /// Drops the present connection, because of `why`; the worker makes a new one.
     pub(super) fn invalidate(&self, why: &str) {
         let was_up = self.state.send_if_modified(|state| {

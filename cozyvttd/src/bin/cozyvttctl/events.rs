@@ -1,0 +1,388 @@
+//! `cozyvttctl events`: what happened at the table, and what happens now.
+
+use std::time::Duration;
+
+use anstyle::Style;
+use cozyvtt_proto::client::ClientError;
+use cozyvtt_proto::control::{EventPoll, NoParams, PollParams};
+use cozyvtt_proto::event::EventRecord;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, ZonedDateTime, civil::Date};
+
+use crate::daemon::{Daemon, PROMPT, RawStatus};
+use crate::failure::{Exit, Failure};
+use crate::names::Names;
+use crate::narrate::{Line, Tone, narrate};
+use crate::terminal::{BAD, DICE, Layout, QUIET, STRONG, Screen, remark};
+use crate::text::{cut, json_line};
+
+/// How long a page of the journal may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Records a page holds at most, and how far back one can look without a
+/// cursor; both are the daemon's rules for `event.poll`.
+const PAGE: u32 = 500;
+
+/// Columns of an unknown event when the output is no terminal.
+const RAW_WIDTH: usize = 400;
+
+/// Show what happened at the table, and follow it live
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Without --since: the newest records. With it: the records after N, oldest first, so that a program \
+can read on from the last number that it has seen. A line is the local time, the record's number, \
+and what happened. Text by players is shown without its control characters.
+
+Examples:
+  cozyvttctl events
+  cozyvttctl events --follow
+  cozyvttctl events --since 4711 --limit 500 --json
+  cozyvttctl events -f --json | jq 'select(.event == \"dice.rolled\").payload'")]
+pub(crate) struct Args {
+    /// Start after record number N; with --follow all records after it are shown first
+    #[arg(long, value_name = "N")]
+    since: Option<u64>,
+
+    /// Show at most N past records [default: 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    limit: Option<u32>,
+
+    /// Go on with what happens from now on, until interrupted
+    #[arg(long, short)]
+    follow: bool,
+
+    /// Print the records as JSON, one a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Result<Exit, Failure> {
+    let limit = args.limit.unwrap_or(100);
+    let mut teller = Teller::new(args.json, screen.layout);
+    let last = match (args.since, args.follow) {
+        (None, _) if limit > PAGE => {
+            return Err(Failure::usage(format!(
+                "without --since, --limit reaches back {PAGE} records at most, not {limit}"
+            ))
+            .advise("Read older records from a cursor on: --since 1 --limit 5000."));
+        }
+        (Some(_), true) if args.limit.is_some() => {
+            return Err(Failure::usage(
+                "--limit says how far to look back, and so does --since: with --follow give one of them",
+            ));
+        }
+        (None, _) => newest(limit, daemon, screen, &mut teller).await?,
+        // The stream itself replays what comes after the cursor.
+        (Some(since), true) => since,
+        (Some(since), false) => {
+            onwards(since, limit, daemon, screen, &mut teller).await?;
+            return Ok(Exit::Fine);
+        }
+    };
+    if args.follow {
+        follow(last, daemon, screen, &mut teller).await
+    } else {
+        Ok(Exit::Fine)
+    }
+}
+
+/// Shows the newest records; answers the number of the last one.
+async fn newest(
+    limit: u32,
+    daemon: &Daemon,
+    screen: &mut Screen,
+    teller: &mut Teller,
+) -> Result<u64, Failure> {
+    let params = PollParams {
+        since: 0,
+        limit: PAGE,
+    };
+    let page = daemon.ask::<EventPoll>(params, PATIENCE).await?;
+    let keep = usize::try_from(limit).unwrap_or(usize::MAX);
+    let skipped = page.events.len().saturating_sub(keep);
+    if page.events.is_empty() {
+        remark("Nothing has happened yet: the journal is empty.");
+    }
+    // The older ones are not shown, but they tell the names of the newer ones.
+    for record in &page.events {
+        teller.names.learn(record);
+    }
+    for record in &page.events[skipped..] {
+        screen.lines(teller.tell(record))?;
+    }
+    Ok(page.next_seq)
+}
+
+/// Shows up to `limit` records after `since`.
+async fn onwards(
+    mut since: u64,
+    mut limit: u32,
+    daemon: &Daemon,
+    screen: &mut Screen,
+    teller: &mut Teller,
+) -> Result<(), Failure> {
+    loop {
+        let params = PollParams {
+            since,
+            limit: limit.min(PAGE),
+        };
+        let page = daemon.ask::<EventPoll>(params, PATIENCE).await?;
+        if page.cursor_reset {
+            remark(&format!(
+                "The journal ends at {}, before {since}: it is shown from its beginning.",
+                page.high_water_seq
+            ));
+        } else if page.gap {
+            remark(&format!(
+                "Some records after {since} are no longer kept; the oldest that is kept is {}.",
+                page.oldest_seq
+            ));
+        }
+        if page.events.is_empty() && !page.cursor_reset {
+            remark(&format!("Nothing has happened since {since}."));
+        }
+        for record in &page.events {
+            screen.lines(teller.tell(record))?;
+        }
+        let read = u32::try_from(page.events.len()).unwrap_or(u32::MAX);
+        limit = limit.saturating_sub(read);
+        since = page.next_seq;
+        if !page.has_more || read == 0 {
+            return Ok(());
+        }
+        if limit == 0 {
+            remark(&format!("There is more: go on with --since {since}."));
+            return Ok(());
+        }
+    }
+}
+
+/// Shows what happens until the daemon goes.
+async fn follow(
+    mut last: u64,
+    daemon: &Daemon,
+    screen: &mut Screen,
+    teller: &mut Teller,
+) -> Result<Exit, Failure> {
+    let mut stream = daemon.events(last).await?;
+    loop {
+        match stream.next().await {
+            Ok(Some(record)) => {
+                last = record.seq;
+                screen.lines(teller.tell(&record))?;
+            }
+            Ok(None) => return Err(gone(last)),
+            Err(error) => {
+                // A broken connection and a record that cannot be read look
+                // alike from here; who still answers has not gone.
+                let answer = daemon.try_ask::<RawStatus>(NoParams {}, PROMPT).await;
+                return Err(match answer {
+                    Err(ClientError::Unreachable { .. } | ClientError::Silent { .. }) => gone(last),
+                    _ => daemon.explain(error).await,
+                });
+            }
+        }
+    }
+}
+
+fn gone(last: u64) -> Failure {
+    Failure::unreachable(format!(
+        "the daemon has gone; the last record shown is {last}"
+    ))
+    .advise(format!(
+        "When it is back: cozyvttctl events --follow --since {last}"
+    ))
+}
+
+/// Puts records into lines.
+struct Teller {
+    json: bool,
+    layout: Layout,
+    zone: TimeZone,
+    names: Names,
+    day: Option<Date>,
+}
+
+impl Teller {
+    fn new(json: bool, layout: Layout) -> Self {
+        Self {
+            json,
+            layout,
+            zone: TimeZone::system(),
+            names: Names::default(),
+            day: None,
+        }
+    }
+
+    /// The lines about `record`: a date when a new day has begun, then what
+    /// happened, wrapped under itself.
+    fn tell(&mut self, record: &EventRecord) -> Vec<String> {
+        if self.json {
+            return vec![json_line(record)];
+        }
+        self.names.learn(record);
+        let mut lines = Vec::new();
+        let when = moment(record.ts, &self.zone);
+        if let Some(when) = when.as_ref().filter(|when| self.day != Some(when.date())) {
+            self.day = Some(when.date());
+            lines.push(format!(
+                "{QUIET}{}{QUIET:#}",
+                when.strftime("%A, %-d %B %Y")
+            ));
+        }
+        let clock = when.map_or_else(
+            || "--:--:--".to_owned(),
+            |when| when.strftime("%H:%M:%S").to_string(),
+        );
+        let margin = format!("{clock} {:>5}  ", record.seq);
+        let column = self.layout.narrower(margin.len());
+        let Line { tone, text } = narrate(record, &self.names);
+        let texts = if tone == Tone::Raw {
+            let width = column.width.unwrap_or(RAW_WIDTH);
+            vec![cut(&text, width, self.layout.ellipsis())]
+        } else {
+            column.wrap(&text, 2)
+        };
+        let style = style(tone);
+        for (number, text) in texts.into_iter().enumerate() {
+            lines.push(if number == 0 {
+                format!("{QUIET}{margin}{QUIET:#}{style}{text}{style:#}")
+            } else {
+                format!(
+                    "{:indent$}{style}{text}{style:#}",
+                    "",
+                    indent = margin.len()
+                )
+            });
+        }
+        lines
+    }
+}
+
+fn style(tone: Tone) -> Style {
+    match tone {
+        Tone::Speech | Tone::Change => Style::new(),
+        Tone::Dice => DICE,
+        Tone::Turn => STRONG,
+        Tone::Aside | Tone::Raw => QUIET,
+        Tone::Trouble => BAD,
+    }
+}
+
+/// The local time of a record; `None` for a time that no calendar has.
+fn moment(seconds: f64, zone: &TimeZone) -> Option<ZonedDateTime> {
+    let since_1970 = SignedDuration::try_from_secs_f64(seconds).ok()?;
+    let timestamp = Timestamp::from_duration(since_1970).ok()?;
+    Some(timestamp.to_zoned_datetime(zone.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use textwrap::core::display_width;
+
+    use super::*;
+
+    fn record(seq: u64, ts: f64, event: &str, payload: Value) -> EventRecord {
+        EventRecord {
+            seq,
+            ts,
+            event: event.into(),
+            payload,
+            generation: 1,
+        }
+    }
+
+    fn teller(json: bool, width: Option<usize>) -> Teller {
+        Teller {
+            zone: TimeZone::UTC,
+            ..Teller::new(
+                json,
+                Layout {
+                    width,
+                    unicode: true,
+                },
+            )
+        }
+    }
+
+    fn shown(teller: &mut Teller, record: &EventRecord) -> Vec<String> {
+        teller
+            .tell(record)
+            .iter()
+            .map(|line| anstream::adapter::strip_str(line).to_string())
+            .collect()
+    }
+
+    fn chat(seq: u64, ts: f64, text: &str) -> EventRecord {
+        let payload = json!({"userName": "Paul", "content": text, "type": "PLAYER"});
+        record(seq, ts, "chat.message", payload)
+    }
+
+    #[test]
+    fn a_day_is_named_once_and_a_line_has_time_number_and_words() {
+        let mut teller = teller(false, Some(80));
+        assert_eq!(
+            shown(&mut teller, &chat(7, 1_796_052_613.8, "hello")),
+            ["Monday, 30 November 2026", "15:30:13     7  Paul: hello"]
+        );
+        assert_eq!(
+            shown(&mut teller, &chat(8, 1_796_052_614.0, "again")),
+            ["15:30:14     8  Paul: again"]
+        );
+        assert_eq!(
+            shown(&mut teller, &chat(9, 1_796_090_000.0, "late"))[0],
+            "Tuesday, 1 December 2026"
+        );
+    }
+
+    #[test]
+    fn long_speech_is_wrapped_and_an_unknown_event_cut() {
+        let mut narrow = teller(false, Some(60));
+        let lines = shown(&mut narrow, &chat(1, 0.0, &"word ".repeat(40)));
+        assert!(lines.len() > 4, "{lines:?}");
+        let odd = record(2, 0.0, "fog:cells", json!({"cells": vec![1; 500]}));
+        let cut = shown(&mut narrow, &odd);
+        assert_eq!(cut.len(), 1);
+        assert!(cut[0].ends_with('…'), "{cut:?}");
+        for line in lines.iter().chain(&cut) {
+            assert!(display_width(line) <= 60, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_file_gets_speech_whole_and_an_unknown_event_bounded() {
+        let mut wide = teller(false, None);
+        assert_eq!(
+            shown(&mut wide, &chat(1, 0.0, &"word ".repeat(400))).len(),
+            2
+        );
+        let odd = record(2, 0.0, "fog:cells", json!({"cells": vec![1; 5000]}));
+        assert!(display_width(&shown(&mut wide, &odd)[0]) < 500);
+    }
+
+    #[test]
+    fn json_is_the_record_on_one_line_without_hidden_characters() {
+        let record = chat(1, 0.5, "a\u{202e}b\nc\u{9b}");
+        let lines = teller(true, Some(40)).tell(&record);
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].contains(r"a\u202eb\nc\u009b"), "{lines:?}");
+        assert_eq!(
+            serde_json::from_str::<EventRecord>(&lines[0]).unwrap(),
+            record
+        );
+    }
+
+    #[test]
+    fn a_time_that_no_calendar_has_is_no_reason_to_stop() {
+        let mut teller = teller(false, Some(80));
+        assert_eq!(
+            shown(&mut teller, &chat(1, 1e300, "x")),
+            ["--:--:--     1  Paul: x"]
+        );
+        assert_eq!(
+            shown(&mut teller, &chat(1, f64::NAN, "x")),
+            ["--:--:--     1  Paul: x"]
+        );
+    }
+}

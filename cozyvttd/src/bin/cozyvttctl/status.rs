@@ -1,0 +1,338 @@
+//! `cozyvttctl status`: how the daemon is, and what mends what is broken.
+
+use cozyvtt_proto::client::ClientError;
+use cozyvtt_proto::control::{Hop, HopState, NoParams, Status};
+use serde_json::{Value, json};
+use textwrap::core::display_width;
+
+use crate::daemon::{Daemon, PROMPT, RawStatus, VERSION, mismatch};
+use crate::failure::{Exit, Failure};
+use crate::terminal::{BAD, CARE, GOOD, Layout, QUIET, STRONG, Screen};
+use crate::text::{json_pretty, pad, plain};
+
+/// Show how the daemon is, hop by hop to the table, and what mends a broken hop
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit codes: 0 nothing is broken, 1 a hop is broken, 3 the daemon cannot be reached.
+
+Examples:
+  cozyvttctl status
+  cozyvttctl status --json | jq -r '.hops[] | select(.state == \"broken\") | .fix'
+  cozyvttctl --socket-dir /run/user/1000/cozyvtt/evening status")]
+pub(crate) struct Args {
+    /// Print the daemon's answer as JSON, with `reachable` added; without a daemon, why and what to do
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Result<Exit, Failure> {
+    let answer = match daemon.try_ask::<RawStatus>(NoParams {}, PROMPT).await {
+        Ok(answer) => answer,
+        Err(error @ (ClientError::Unreachable { .. } | ClientError::Silent { .. }))
+            if args.json =>
+        {
+            let trouble = daemon.trouble(&error);
+            screen.line(&json_pretty(&json!({
+                "reachable": false,
+                "cozyvttctl": VERSION,
+                "socket": daemon.socket().display().to_string(),
+                "error": error.to_string(),
+                "finding": trouble.finding,
+                "fix": trouble.fix,
+            })))?;
+            return Ok(Exit::Unreachable);
+        }
+        Err(error) => return Err(daemon.explain(error).await),
+    };
+    let status: Status = match serde_json::from_value(answer.clone()) {
+        Ok(status) => status,
+        Err(error) => {
+            return Err(daemon
+                .explain(ClientError::Garbled(error.to_string()))
+                .await);
+        }
+    };
+    if args.json {
+        screen.line(&json_pretty(&as_json(answer)))?;
+    } else {
+        screen.lines(report(&status, screen.layout))?;
+    }
+    let broken = status.hops.iter().any(|hop| hop.state == HopState::Broken);
+    Ok(if broken { Exit::Failed } else { Exit::Fine })
+}
+
+fn as_json(mut answer: Value) -> Value {
+    if let Value::Object(fields) = &mut answer {
+        fields.insert("reachable".into(), true.into());
+        fields.insert("cozyvttctl".into(), VERSION.into());
+    }
+    answer
+}
+
+fn report(status: &Status, layout: Layout) -> Vec<String> {
+    let mut lines: Vec<String> = layout
+        .wrap(&headline(status), 0)
+        .into_iter()
+        .map(|line| format!("{STRONG}{line}{STRONG:#}"))
+        .collect();
+    if status.version != VERSION {
+        lines.extend(
+            layout
+                .wrap(&plain(&mismatch(&status.version)), 0)
+                .into_iter()
+                .map(|line| format!("{CARE}{line}{CARE:#}")),
+        );
+    }
+    lines.push(String::new());
+    for (label, value) in facts(status) {
+        lines.push(format!(
+            "  {QUIET}{}{QUIET:#} {}",
+            pad(label, 9),
+            plain(&value)
+        ));
+    }
+    lines.push(String::new());
+    lines.extend(hops(&status.hops, layout));
+    lines
+}
+
+/// The one sentence for somebody who reads no further.
+fn headline(status: &Status) -> String {
+    let named = |state: HopState| {
+        status
+            .hops
+            .iter()
+            .filter(|hop| hop.state == state)
+            .map(|hop| plain(&hop.name))
+            .collect::<Vec<_>>()
+    };
+    let daemon = format!("cozyvttd {}", plain(&status.version));
+    let (broken, waiting) = (named(HopState::Broken), named(HopState::Waiting));
+    if !broken.is_empty() {
+        format!(
+            "{daemon} runs, but something on the way to the table is broken: {}.",
+            listed(&broken)
+        )
+    } else if !waiting.is_empty() {
+        format!(
+            "{daemon} is on its way to the table; still to come: {}.",
+            listed(&waiting)
+        )
+    } else {
+        let clients = match status.clients {
+            0 => "no client is connected".to_owned(),
+            1 => "serves one client".to_owned(),
+            many => format!("serves {many} clients"),
+        };
+        format!(
+            "All is well: {daemon} has been up for {} and {clients}.",
+            duration(status.uptime_s)
+        )
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+fn facts(status: &Status) -> Vec<(&'static str, String)> {
+    vec![
+        (
+            "versions",
+            format!("cozyvttctl {VERSION}, cozyvttd {}", status.version),
+        ),
+        (
+            "process",
+            format!(
+                "pid {}, instance {}, up {}",
+                status.pid,
+                status.instance,
+                duration(status.uptime_s)
+            ),
+        ),
+        (
+            "table",
+            status
+                .url
+                .clone()
+                .unwrap_or_else(|| "none configured".into()),
+        ),
+        ("clients", status.clients.to_string()),
+        ("mcp", status.sockets.mcp.clone()),
+        ("control", status.sockets.control.clone()),
+        ("settings", status.config_file.clone()),
+        ("state", status.state_dir.clone()),
+    ]
+}
+
+fn hops(hops: &[Hop], layout: Layout) -> Vec<String> {
+    let names: Vec<String> = hops.iter().map(|hop| plain(&hop.name)).collect();
+    let name_width = names
+        .iter()
+        .map(|name| display_width(name))
+        .max()
+        .unwrap_or(0);
+    let mut lines = Vec::new();
+    for (hop, name) in hops.iter().zip(&names) {
+        let (style, mark) = match hop.state {
+            HopState::Ok => (GOOD, layout.pick("✓", "ok  ")),
+            HopState::Waiting => (CARE, layout.pick("…", "wait")),
+            HopState::Broken => (BAD, layout.pick("✗", "FAIL")),
+            HopState::Unknown => (CARE, layout.pick("?", "?   ")),
+        };
+        // Two blanks, the mark, a blank, the name, two blanks.
+        let indent = 5 + display_width(mark) + name_width;
+        let column = layout.narrower(indent);
+        let mut texts = column.wrap(&plain(&hop.detail), 0);
+        if let Some(fix) = &hop.fix {
+            let arrow = layout.pick("→", "->");
+            let hang = display_width(arrow) + 1;
+            texts.extend(column.wrap(&format!("{arrow} {}", plain(fix)), hang));
+        }
+        for (number, text) in texts.into_iter().enumerate() {
+            let line = if number == 0 {
+                format!("  {style}{mark}{style:#} {}  {text}", pad(name, name_width))
+            } else {
+                format!("{:indent$}{text}", "")
+            };
+            lines.push(line.trim_end().to_owned());
+        }
+    }
+    lines
+}
+
+/// A length of time in its two largest units.
+fn duration(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min"),
+        (0, ..) => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{days} d {} h", hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(name: &str, state: HopState, detail: &str, fix: Option<&str>) -> Hop {
+        Hop {
+            name: name.into(),
+            state,
+            detail: detail.into(),
+            fix: fix.map(Into::into),
+        }
+    }
+
+    fn status(hops: &[Hop]) -> Status {
+        serde_json::from_value(json!({
+            "version": VERSION, "instance": "k3j2", "pid": 4711, "uptime_s": 7980,
+            "sockets": {"mcp": "/run/m.sock", "control": "/run/c.sock"},
+            "state_dir": "/state", "config_file": "/config.toml",
+            "url": "https://vtt.example.org", "clients": 3,
+            "hops": hops,
+        }))
+        .unwrap()
+    }
+
+    fn shown(status: &Status, layout: Layout) -> String {
+        anstream::adapter::strip_str(&report(status, layout).join("\n")).to_string()
+    }
+
+    #[test]
+    fn a_healthy_daemon_is_one_sentence() {
+        let text = shown(
+            &status(&[hop("login", HopState::Ok, "as Dana", None)]),
+            Layout::test(80),
+        );
+        assert!(text.starts_with("All is well: cozyvttd"), "{text}");
+        assert!(
+            text.contains("up for 2 h 13 min and serves 3 clients."),
+            "{text}"
+        );
+        assert!(text.ends_with("  ✓ login  as Dana"), "{text}");
+    }
+
+    #[test]
+    fn a_broken_hop_is_named_first_and_followed_by_what_mends_it() {
+        let text = shown(
+            &status(&[
+                hop("rest", HopState::Ok, "200 in 12 ms", None),
+                hop(
+                    "login",
+                    HopState::Broken,
+                    "wrong password",
+                    Some("Run `cozyvttctl login`."),
+                ),
+                hop("websocket", HopState::Waiting, "after the login", None),
+            ]),
+            Layout::test(80),
+        );
+        assert!(
+            text.lines().next().unwrap().contains("is broken: login"),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "  ✗ login      wrong password\n               → Run `cozyvttctl login`."
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn without_unicode_the_marks_are_words() {
+        let layout = Layout {
+            width: Some(80),
+            unicode: false,
+        };
+        let text = shown(
+            &status(&[hop("login", HopState::Broken, "no", Some("yes"))]),
+            layout,
+        );
+        assert!(
+            text.contains("  FAIL login  no\n              -> yes"),
+            "{text}"
+        );
+        assert!(text.is_ascii(), "{text}");
+    }
+
+    #[test]
+    fn another_version_is_said_with_what_to_do() {
+        let mut other = status(&[]);
+        other.version = "0.0.1".into();
+        assert!(shown(&other, Layout::test(80)).contains("restart the daemon"));
+    }
+
+    #[test]
+    fn details_cannot_move_the_cursor() {
+        let sly = hop(
+            "campaign",
+            HopState::Ok,
+            "The \u{1b}[2JLost\u{202e} Mines",
+            None,
+        );
+        let text = report(&status(&[sly]), Layout::test(80)).pop().unwrap();
+        assert!(text.ends_with("The \u{fffd}[2JLost Mines"), "{text:?}");
+    }
+
+    #[test]
+    fn long_details_stay_in_their_column() {
+        let text = shown(
+            &status(&[hop("journal", HopState::Ok, &"word ".repeat(40), None)]),
+            Layout::test(60),
+        );
+        assert!(text.lines().all(|line| display_width(line) <= 60), "{text}");
+    }
+
+    #[test]
+    fn json_says_that_the_daemon_was_reached() {
+        let shown = as_json(json!({"version": "1.0.0", "new_field": 1}));
+        assert_eq!(shown["reachable"], true);
+        assert_eq!(shown["new_field"], 1);
+    }
+}

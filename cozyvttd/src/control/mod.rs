@@ -1,0 +1,8 @@
+//! The control face: HTTP with JSON-RPC for people and scripts on `control.sock`.
+
+mod http;
+mod rpc;
+mod status;
+mod stream;
+
+pub use http::serve;

@@ -1,0 +1,144 @@
+//! A listening Unix socket: its file, its mode, and who may connect.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use tokio::net::{UnixListener, UnixStream};
+
+/// Why a socket cannot be served.
+#[derive(Debug, Error)]
+pub enum ListenError {
+    /// Somebody answers on it.
+    #[error("another program already serves {}; stop it, or choose another folder with --socket-dir", path.display())]
+    Taken {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// It cannot be made.
+    #[error("the socket {} cannot be served: {source}", path.display())]
+    Unusable {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A socket that is being served; its file goes when this value does.
+#[derive(Debug)]
+pub struct Listener {
+    path: PathBuf,
+    listener: UnixListener,
+}
+
+impl Listener {
+    /// Serves `path`, 0600. A file that nobody answers on is what a daemon that
+    /// was killed left behind, and is replaced. The folder has to be private and
+    /// locked already ([`crate::private`]).
+    ///
+    /// # Errors
+    ///
+    /// [`ListenError`].
+    pub fn bind(path: PathBuf) -> Result<Self, ListenError> {
+        let unusable = |source| ListenError::Unusable {
+            path: path.clone(),
+            source,
+        };
+        match StdUnixStream::connect(&path) {
+            Ok(_) => return Err(ListenError::Taken { path }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // A plain file refuses connections as well, and is not ours to remove.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && is_socket(&path) => {
+                std::fs::remove_file(&path).map_err(unusable)?;
+            }
+            Err(error) => return Err(unusable(error)),
+        }
+        let listener = UnixListener::bind(&path).map_err(unusable)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
+            .map_err(unusable)?;
+        Ok(Self { path, listener })
+    }
+
+    /// The socket's file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The next connection of our own user. One of anybody else is closed and
+    /// logged; an accept that fails (no descriptors left) is tried again.
+    pub async fn accept(&self) -> UnixStream {
+        loop {
+            match self.listener.accept().await {
+                Ok((stream, _)) if is_ours(&stream) => return stream,
+                Ok(_) => {
+                    tracing::warn!(socket = %self.path.display(), "refused a connection of another user");
+                }
+
+                Err(error) => {
+                    tracing::error!(%error, "cannot accept a connection");
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::debug!(%error, socket = %self.path.display(), "the socket's file was gone already");
+        }
+    }
+}
+
+fn is_socket(path: &Path) -> bool {
+    path.symlink_metadata()
+        .is_ok_and(|meta| meta.file_type().is_socket())
+}
+
+fn is_ours(stream: &UnixStream) -> bool {
+    stream
+        .peer_cred()
+        .is_ok_and(|peer| peer.uid() == rustix::process::geteuid().as_raw())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_is_for_its_owner_alone_and_leaves_no_file_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let listener = Listener::bind(path.clone()).unwrap();
+        let mode = path.metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(matches!(
+            Listener::bind(path.clone()),
+            Err(ListenError::Taken { .. })
+        ));
+        drop(listener);
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn a_file_that_nobody_answers_on_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        Listener::bind(path).unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_is_no_socket_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        std::fs::write(&path, "mine").unwrap();
+        assert!(Listener::bind(path.clone()).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    }
+}

@@ -1,0 +1,371 @@
+//! rmcp's transport over one connection: lines in, lines out, and an answer to
+//! everything that is no message.
+//!
+//! It keeps account of the requests that are not answered yet. So at the end of
+//! the input, and when the daemon stops, running calls are finished first.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use cozyvtt_proto::MAX_LINE_BYTES;
+use rmcp::RoleServer;
+use rmcp::model::{ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt, BufWriter};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::line::{Line, LineReader};
+
+/// How many lines may wait for a client to read them.
+const OUTBOX: usize = 256;
+
+/// How long a client may leave its outbox full before it is dropped.
+const READER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long running calls may take after the end of the input or the order to
+/// stop: longer than any one request to the server.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// How long the last lines may take to leave.
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// One client's connection.
+pub(super) struct LineTransport {
+    lines: LineReader<OwnedReadHalf>,
+    /// The line that was read in place of a hello.
+    first: Option<Line>,
+    outbox: Option<mpsc::Sender<Vec<u8>>>,
+    writer: Option<JoinHandle<()>>,
+    unanswered: Arc<Unanswered>,
+    /// The daemon is stopping.
+    stop: CancellationToken,
+    /// The client is gone or does not read.
+    gone: CancellationToken,
+    /// Set once nothing more is taken in: when running calls are given up.
+    draining: Option<Instant>,
+    /// A request has been handed on. rmcp ends a connection that begins with
+    /// anything else, so what comes earlier is passed over.
+    begun: bool,
+}
+
+impl LineTransport {
+    pub(super) fn new(
+        lines: LineReader<OwnedReadHalf>,
+        write: OwnedWriteHalf,
+        first: Option<Line>,
+        stop: CancellationToken,
+    ) -> Self {
+        let (outbox, queue) = mpsc::channel(OUTBOX);
+        let gone = CancellationToken::new();
+        Self {
+            lines,
+            first,
+            outbox: Some(outbox),
+            writer: Some(tokio::spawn(write_lines(write, queue, gone.clone()))),
+            unanswered: Arc::default(),
+            stop,
+            gone,
+            draining: None,
+            begun: false,
+        }
+    }
+
+    async fn line(&mut self) -> io::Result<Line> {
+        match self.first.take() {
+            Some(line) => Ok(line),
+            None => self.lines.next().await,
+        }
+    }
+
+    /// Makes of a line what rmcp is to see of it, or answers it here.
+    async fn take(&mut self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
+        let line = line.trim_ascii();
+        if line.is_empty() {
+            return None;
+        }
+        let message = match serde_json::from_slice::<ClientJsonRpcMessage>(line) {
+            Ok(message) => message,
+            Err(error) => {
+                if let Some(answer) = complaint(line, &error) {
+                    self.answer(answer).await;
+                }
+                return None;
+            }
+        };
+        match &message {
+            JsonRpcMessage::Request(request) => {
+                if !self.unanswered.begin(&request.id) {
+                    let sentence =
+                        "this id belongs to a request that is not answered yet; use a new one";
+                    let id = serde_json::to_value(&request.id).unwrap_or_default();
+                    self.answer(failure(&id, -32600, sentence)).await;
+                    return None;
+                }
+                self.begun = true;
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    // rmcp sends no answer to a cancelled request.
+                    self.unanswered.end(id);
+                }
+            }
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
+        }
+        self.begun.then_some(message)
+    }
+
+    async fn answer(&self, answer: Value) {
+        if let Some(outbox) = &self.outbox {
+            push(outbox, answer.to_string().into_bytes(), &self.gone)
+                .await
+                .ok();
+        }
+    }
+}
+
+impl Transport<RoleServer> for LineTransport {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let outbox = self.outbox.clone();
+        let gone = self.gone.clone();
+        let unanswered = Arc::clone(&self.unanswered);
+        async move {
+            let outbox = outbox.ok_or(io::ErrorKind::BrokenPipe)?;
+            let sent = push(&outbox, serde_json::to_vec(&item)?, &gone).await;
+            if let JsonRpcMessage::Response(response) = &item {
+                unanswered.end(&response.id);
+            } else if let JsonRpcMessage::Error(error) = &item
+                && let Some(id) = &error.id
+            {
+                unanswered.end(id);
+            }
+            sent
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            if let Some(deadline) = self.draining {
+                tokio::select! {
+                    () = self.gone.cancelled() => {}
+                    drained = timeout_at(deadline, self.unanswered.none()) => {
+                        if drained.is_err() {
+                            tracing::warn!("gave up on calls that did not end");
+                        }
+                    }
+                }
+                return None;
+            }
+            let stop = self.stop.clone();
+            let gone = self.gone.clone();
+            let line = tokio::select! {
+                () = gone.cancelled() => return None,
+                () = stop.cancelled() => Ok(Line::End),
+                line = self.line() => line,
+            };
+            match line {
+                Ok(Line::Whole(line)) => {
+                    if let Some(message) = self.take(&line).await {
+                        return Some(message);
+                    }
+                }
+                Ok(Line::TooLong) => {
+                    let sentence =
+                        format!("the line is longer than {MAX_LINE_BYTES} bytes and was dropped");
+                    self.answer(failure(&Value::Null, -32600, &sentence)).await;
+                }
+                Ok(Line::End) => self.draining = Some(Instant::now() + DRAIN),
+                Err(error) => {
+                    tracing::debug!(%error, "a connection broke");
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        self.outbox = None;
+        if let Some(writer) = self.writer.take()
+            && timeout(FLUSH, writer).await.is_err()
+        {
+            self.gone.cancel();
+        }
+        Ok(())
+    }
+}
+
+/// The requests that have no answer yet.
+#[derive(Debug, Default)]
+struct Unanswered {
+    ids: Mutex<HashSet<RequestId>>,
+    count: watch::Sender<usize>,
+}
+
+impl Unanswered {
+    /// Notes a request; false when its id is in use.
+    fn begin(&self, id: &RequestId) -> bool {
+        self.change(|ids| ids.insert(id.clone()))
+    }
+
+    fn end(&self, id: &RequestId) {
+        self.change(|ids| ids.remove(id));
+    }
+
+    async fn none(&self) {
+        // The sender lives in `self`, so this cannot fail.
+        let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut HashSet<RequestId>) -> T) -> T {
+        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = change(&mut ids);
+        self.count.send_replace(ids.len());
+        outcome
+    }
+}
+
+/// What to answer to a line that is no message; nothing when it is a
+/// notification, which JSON-RPC leaves without an answer.
+fn complaint(line: &[u8], error: &serde_json::Error) -> Option<Value> {
+    let value = match serde_json::from_slice(line) {
+        Ok(Value::Object(object)) => object,
+        Ok(Value::Array(_)) => {
+            let sentence = "batches are not part of MCP any more; send one message a line";
+            return Some(failure(&Value::Null, -32600, sentence));
+        }
+        Ok(_) => return Some(failure(&Value::Null, -32600, "the line is no JSON object")),
+        Err(error) => {
+            let sentence = format!("the line is not valid JSON: {error}");
+            return Some(failure(&Value::Null, -32700, &sentence));
+        }
+    };
+    let id = value
+        .get("id")
+        .filter(|id| id.is_string() || id.is_number());
+    match (value.get("method").and_then(Value::as_str), id) {
+        (Some(method), None) if !value.contains_key("id") => {
+            tracing::debug!(method, %error, "ignoring a notification that is not understood");
+            None
+        }
+        (Some(method), Some(id)) if value.get("jsonrpc") == Some(&json!("2.0")) => Some(failure(
+            id,
+            -32602,
+            &format!("the parameters of {method} do not fit: {error}"),
+        )),
+        _ => Some(failure(
+            id.unwrap_or(&Value::Null),
+            -32600,
+            "the line is no JSON-RPC 2.0 message with a string or number id",
+        )),
+    }
+}
+
+fn failure(id: &Value, code: i32, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+}
+
+async fn push(
+    outbox: &mpsc::Sender<Vec<u8>>,
+    line: Vec<u8>,
+    gone: &CancellationToken,
+) -> io::Result<()> {
+    tokio::select! {
+        () = gone.cancelled() => Err(io::ErrorKind::BrokenPipe.into()),
+        pushed = timeout(READER_PATIENCE, outbox.send(line)) => {
+            if let Ok(pushed) = pushed {
+                return pushed.map_err(|_| io::ErrorKind::BrokenPipe.into());
+            }
+            tracing::warn!("dropping a client that does not read");
+            gone.cancel();
+            Err(io::ErrorKind::TimedOut.into())
+        }
+    }
+}
+
+/// Writes lines until the outbox is closed and empty.
+async fn write_lines(
+    write: OwnedWriteHalf,
+    mut queue: mpsc::Receiver<Vec<u8>>,
+    gone: CancellationToken,
+) {
+    let mut write = BufWriter::new(write);
+    let work = async {
+        while let Some(line) = queue.recv().await {
+            write.write_all(&line).await?;
+            write.write_all(b"\n").await?;
+            // What is queued already leaves together.
+            while let Ok(line) = queue.try_recv() {
+                write.write_all(&line).await?;
+                write.write_all(b"\n").await?;
+            }
+            write.flush().await?;
+        }
+        write.shutdown().await
+    };
+    let outcome: Option<io::Result<()>> = tokio::select! {
+        () = gone.cancelled() => None,
+        outcome = work => Some(outcome),
+    };
+    if let Some(Err(error)) = outcome {
+        tracing::debug!(%error, "a client no longer takes answers");
+        gone.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaint_of(line: &str) -> Option<Value> {
+        let error = serde_json::from_str::<ClientJsonRpcMessage>(line).unwrap_err();
+        complaint(line.as_bytes(), &error)
+    }
+
+    #[test]
+    fn everything_that_is_no_message_gets_an_answer_with_its_id_if_it_has_one() {
+        let code = |line| {
+            let answer = complaint_of(line).unwrap();
+            (answer["error"]["code"].as_i64(), answer["id"].clone())
+        };
+        assert_eq!(code("{oops"), (Some(-32700), Value::Null));
+        assert_eq!(code("[]"), (Some(-32600), Value::Null));
+        assert_eq!(code("5"), (Some(-32600), Value::Null));
+        assert_eq!(
+            code(r#"{"id":"a","method":"tools/list"}"#),
+            (Some(-32600), json!("a"))
+        );
+        assert_eq!(
+            code(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}"#),
+            (Some(-32602), json!(7))
+        );
+        assert_eq!(
+            code(r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#).0,
+            Some(-32600)
+        );
+    }
+
+    #[test]
+    fn an_id_is_in_use_until_its_request_is_answered() {
+        let unanswered = Unanswered::default();
+        let id = RequestId::Number(1);
+        assert!(unanswered.begin(&id));
+        assert!(!unanswered.begin(&id));
+        unanswered.end(&id);
+        assert!(unanswered.begin(&id));
+    }
+}
