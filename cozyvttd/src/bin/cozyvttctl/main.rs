@@ -2,6 +2,8 @@
 
 mod call;
 mod daemon;
+#[cfg(feature = "practice")]
+mod demo;
 mod dice;
 mod events;
 mod failure;
@@ -56,7 +58,8 @@ Examples:
   cozyvttctl tools                what agents can do at the table
   cozyvttctl call campaign_get    do one of these things yourself
   cozyvttctl events --follow      watch the table live
-  cozyvttctl stop                 let running calls finish, then stop the daemon";
+  cozyvttctl stop                 let running calls finish, then stop the daemon
+  cozyvttctl demo                 see it all on a practice table, without a server";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -64,6 +67,8 @@ enum Command {
     Tools(tools::Args),
     Call(call::Args),
     Events(events::Args),
+    #[cfg(feature = "practice")]
+    Demo(demo::Args),
     Stop(stop::Args),
 }
 
@@ -92,6 +97,8 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Tools(args) => tools::run(args, &daemon, &mut screen).await,
         Command::Call(args) => call::run(args, &daemon, &mut screen).await,
         Command::Events(args) => events::run(args, &daemon, &mut screen).await,
+        #[cfg(feature = "practice")]
+        Command::Demo(args) => demo::run(args, &mut screen).await,
         Command::Stop(args) => stop::run(args, &daemon, &mut screen).await,
     }
 }
