@@ -1,0 +1,45 @@
+//! The binaries under test, built once a run: a test run does not build the
+//! binaries of other packages by itself.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use escargot::CargoBuild;
+
+static DAEMON: LazyLock<PathBuf> = LazyLock::new(|| build("cozyvttd", "cozyvttd"));
+static CONTROL: LazyLock<PathBuf> = LazyLock::new(|| build("cozyvttd", "cozyvttctl"));
+static SHIM: LazyLock<PathBuf> = LazyLock::new(|| build("cozyvtt-shim", "cozyvtt-shim"));
+
+/// `cozyvttd`
+pub fn daemon() -> &'static Path {
+    &DAEMON
+}
+
+/// `cozyvttctl`
+pub fn control() -> &'static Path {
+    &CONTROL
+}
+
+/// `cozyvtt-shim`
+pub fn shim() -> &'static Path {
+    &SHIM
+}
+
+#[expect(clippy::panic, reason = "without its binary a test cannot run")]
+fn build(package: &str, name: &str) -> PathBuf {
+    let cargo = CargoBuild::new()
+        .bin(name)
+        .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"));
+    let cargo = if cfg!(debug_assertions) {
+        // The whole workspace, so that the dependencies have the features with
+        // which the test run has just built them and are not built once more.
+        cargo.arg("--workspace")
+    } else {
+        // A bench is about what is shipped.
+        cargo.package(package).release()
+    };
+    match cargo.run() {
+        Ok(binary) => binary.path().to_path_buf(),
+        Err(error) => panic!("{name} cannot be built: {error}"),
+    }
+}

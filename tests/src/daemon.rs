@@ -1,0 +1,215 @@
+//! A daemon process in a folder of its own.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use cozyvtt_proto::client::Client;
+use cozyvtt_proto::control::{CallParams, CallResult, DaemonStatus, NoParams, Status, ToolCall};
+use cozyvtt_table::Table;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use crate::{PATIENCE, binaries, until};
+
+/// The variables with which the daemon is configured.
+const VARIABLES: [&str; 4] = [
+    "COZYVTT_URL",
+    "COZYVTT_EMAIL",
+    "COZYVTT_PASSWORD",
+    "COZYVTT_CAMPAIGN_ID",
+];
+
+/// A folder for one daemon: its home, its sockets, its state.
+#[derive(Debug)]
+pub struct Home {
+    folder: TempDir,
+    settings: Vec<(String, String)>,
+}
+
+impl Home {
+    /// A home without any configuration.
+    pub fn empty() -> Result<Self> {
+        Ok(Self {
+            folder: tempfile::Builder::new().prefix("cozyvtt-test-").tempdir()?,
+            settings: Vec::new(),
+        })
+    }
+
+    /// A home configured for an account of the table.
+    pub fn at(table: &Table, account: &str) -> Result<Self> {
+        let account = table.account(account);
+        let mut home = Self::empty()?;
+        let values = [table.url(), &account.email, &account.password, table.campaign_id()];
+        for (name, value) in VARIABLES.into_iter().zip(values) {
+            home.set(name, value);
+        }
+        Ok(home)
+    }
+
+    /// Sets a variable for the daemon.
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.settings.retain(|(known, _)| known != name);
+        self.settings.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The folder of the sockets.
+    pub fn socket_dir(&self) -> PathBuf {
+        self.path().join("run")
+    }
+
+    /// The folder of the journal and the logs.
+    pub fn state_dir(&self) -> PathBuf {
+        self.path().join("state")
+    }
+
+    /// The path of a socket.
+    pub fn socket(&self, name: &str) -> PathBuf {
+        self.socket_dir().join(name)
+    }
+
+    /// What the daemon has written to stderr.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.path().join("stderr")).unwrap_or_default()
+    }
+
+    /// A client of the control socket.
+    pub fn control(&self) -> Client {
+        Client::new(&self.socket_dir())
+    }
+
+    /// The command that starts a program of ours with nothing of this machine's
+    /// environment but what `env` says.
+    pub fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("HOME", self.path())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// The command that starts the daemon here.
+    pub fn daemon_command(&self) -> Result<Command> {
+        let mut command = self.command(binaries::daemon());
+        let stderr = File::options()
+            .create(true)
+            .append(true)
+            .open(self.path().join("stderr"))?;
+        command
+            .arg("--socket-dir")
+            .arg(self.socket_dir())
+            .arg("--state-dir")
+            .arg(self.state_dir())
+            .envs(self.settings.iter().cloned())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr);
+        Ok(command)
+    }
+
+    /// Starts the daemon; it serves its sockets when this returns.
+    pub async fn start(&self) -> Result<Daemon<'_>> {
+        let process = self.daemon_command()?.spawn().context("starting cozyvttd")?;
+        let daemon = Daemon {
+            home: self,
+            process,
+        };
+        until("the daemon serves", || async { self.status().await.ok() }).await;
+        Ok(daemon)
+    }
+
+    /// Starts the daemon and waits until every hop to the table is fine.
+    pub async fn start_at_table(&self) -> Result<Daemon<'_>> {
+        let daemon = self.start().await?;
+        until("every hop is fine", || async {
+            let status = self.status().await.ok()?;
+            status
+                .hops
+                .iter()
+                .all(|hop| hop.state == cozyvtt_proto::control::HopState::Ok)
+                .then_some(())
+        })
+        .await;
+        Ok(daemon)
+    }
+
+    /// Asks the daemon how it is.
+    pub async fn status(&self) -> Result<Status> {
+        Ok(self
+            .control()
+            .call::<DaemonStatus>(NoParams {}, Duration::from_secs(5))
+            .await?)
+    }
+
+    /// Calls a tool through the control socket.
+    pub async fn call(&self, tool: &str, arguments: Value) -> Result<CallResult> {
+        let params = CallParams {
+            name: tool.to_owned(),
+            arguments: arguments.as_object().cloned().unwrap_or_default(),
+        };
+        Ok(self.control().call::<ToolCall>(params, PATIENCE).await?)
+    }
+
+    /// Runs `cozyvttctl` here to its end.
+    pub async fn ctl(&self, arguments: &[&str]) -> Result<std::process::Output> {
+        let mut command = self.command(binaries::control());
+        command
+            .arg("--socket-dir")
+            .arg(self.socket_dir())
+            .args(arguments)
+            .stdin(Stdio::null());
+        timeout(PATIENCE, command.output())
+            .await
+            .context("cozyvttctl did not end")?
+            .context("starting cozyvttctl")
+    }
+}
+
+/// A daemon that runs; it is killed when this value goes.
+#[derive(Debug)]
+pub struct Daemon<'a> {
+    home: &'a Home,
+    process: Child,
+}
+
+impl Daemon<'_> {
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.id().unwrap_or_default()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = i32::try_from(self.pid())
+            .ok()
+            .and_then(Pid::from_raw)
+            .context("the daemon has gone")?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    /// Waits for its end.
+    pub async fn ended(&mut self) -> Result<ExitStatus> {
+        timeout(PATIENCE, self.process.wait())
+            .await
+            .with_context(|| format!("the daemon did not end; it said:\n{}", self.home.log()))?
+            .context("waiting for cozyvttd")
+    }
+
+    /// Stops it with SIGTERM and waits for its end.
+    pub async fn stop(mut self) -> Result<ExitStatus> {
+        self.signal(Signal::TERM)?;
+        self.ended().await
+    }
+}

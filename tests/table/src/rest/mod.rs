@@ -1,0 +1,89 @@
+//! The HTTP routes.
+
+mod answer;
+mod auth;
+mod campaigns;
+mod characters;
+mod fields;
+mod front;
+mod gate;
+mod maps;
+mod messages;
+mod mfa;
+mod sheet_rules;
+mod spoil;
+mod token_rules;
+mod tokens;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post, put};
+
+use crate::hub::Hub;
+
+pub(crate) use front::live_session;
+pub(crate) use gate::Request;
+pub(crate) use token_rules::fit;
+
+/// The plain text of the sign-in limiter.
+pub(crate) const TOO_MANY_LOGINS: &str = "Too many authentication attempts, please try again later";
+
+/// All routes of the table, below its base path. `sockets` is put behind the
+/// same front door, so that handshakes are logged and limited like the rest.
+pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer) -> Router {
+    let mut campaign = Router::new()
+        .route("/", get(campaigns::get))
+        .route("/characters", get(campaigns::roster))
+        .route(
+            "/members/{user}",
+            axum::routing::delete(campaigns::remove_member),
+        )
+        .route("/members/{user}/role", put(campaigns::set_role))
+        .route("/messages", get(messages::list))
+        .route("/maps", get(maps::list).post(maps::create))
+        .route("/maps/{map}", get(maps::get).delete(maps::delete))
+        .route("/maps/{map}/set-current", put(maps::set_current))
+        .route("/maps/{map}/tokens", post(tokens::add))
+        .route(
+            "/maps/{map}/tokens/{token}",
+            put(tokens::update).delete(tokens::delete),
+        );
+    if !hub.version().is_old() {
+        campaign = campaign.route("/dice-rolls", get(messages::dice_rolls));
+    }
+    let routes = Router::new()
+        .route("/health", get(auth::health))
+        .route("/api/config", get(auth::config))
+        .route("/api/auth/login", post(auth::login))
+        .route("/api/auth/mfa/verify-login", post(mfa::verify_login))
+        .route("/api/auth/logout", post(auth::logout))
+        .route("/api/auth/me", get(auth::me))
+        .route("/api/auth/ping", get(auth::ping))
+        .route(
+            "/api/auth/registration-status",
+            get(auth::registration_status),
+        )
+        .route("/api/auth/appearance", get(auth::appearance))
+        .route("/api/auth/change-password", post(auth::change_password))
+        .route("/api/campaigns", get(campaigns::list))
+        .nest("/api/campaigns/{campaign}", campaign)
+        .route("/api/characters", get(characters::list))
+        .route(
+            "/api/characters/{character}",
+            get(characters::get).put(characters::update),
+        )
+        .fallback(front::unknown)
+        .method_not_allowed_fallback(front::unknown)
+        .with_state(hub.clone())
+        .layer(sockets)
+        .layer(from_fn_with_state(hub.clone(), front::door));
+    if hub.options.base_path.is_empty() {
+        routes
+    } else {
+        Router::new()
+            .nest(&hub.options.base_path, routes)
+            .fallback(front::unknown)
+    }
+}

@@ -1,0 +1,68 @@
+//! What is on the table at the start: people, campaigns, maps, characters, chat.
+
+mod first_night;
+mod plan;
+mod set;
+mod sheets;
+
+pub use plan::{CampaignPlan, CharacterPlan, MapPlan, Person, TokenPlan};
+pub(crate) use set::{Set, set};
+
+/// What is on the table at the start.
+///
+/// Five accounts are always there: `dm`, `player1`, `player2` and `spectator`,
+/// members of the first campaign with these roles, and `outsider`, who belongs
+/// to none.
+#[derive(Debug, Clone)]
+pub struct Scene {
+    pub(crate) people: Vec<Person>,
+    pub(crate) campaigns: Vec<CampaignPlan>,
+}
+
+impl Scene {
+    /// The five accounts and one bare campaign of that name.
+    pub fn new(campaign: &str) -> Self {
+        Self {
+            people: first_night::people(),
+            campaigns: vec![CampaignPlan::new(campaign).seats([
+                ("dm", crate::Role::Dm),
+                ("player1", crate::Role::Player),
+                ("player2", crate::Role::Player),
+                ("spectator", crate::Role::Spectator),
+            ])],
+        }
+    }
+
+    /// Adds an account. It is a member of no campaign yet.
+    #[must_use]
+    pub fn person(mut self, person: Person) -> Self {
+        self.people.retain(|one| one.key != person.key);
+        self.people.push(person);
+        self
+    }
+
+    /// Changes the first campaign.
+    #[must_use]
+    pub fn main(mut self, change: impl FnOnce(CampaignPlan) -> CampaignPlan) -> Self {
+        if !self.campaigns.is_empty() {
+            let main = self.campaigns.remove(0);
+            self.campaigns.insert(0, change(main));
+        }
+        self
+    }
+
+    /// Adds another campaign.
+    #[must_use]
+    pub fn campaign(mut self, plan: CampaignPlan) -> Self {
+        self.campaigns.push(plan);
+        self
+    }
+}
+
+impl Default for Scene {
+    /// A 5e campaign on its second evening: two maps, a few tokens, two
+    /// characters, a few lines of chat.
+    fn default() -> Self {
+        first_night::scene()
+    }
+}

@@ -1,0 +1,202 @@
+//! Builds the world from a scene.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+
+use super::{CampaignPlan, Scene, TokenPlan, sheets};
+use crate::builder::Options;
+use crate::table::Account;
+use crate::world::{
+    Campaign, Character, LineKind, Map, Membership, Role, User, World, default_token, now,
+};
+
+/// A scene that was set.
+pub(crate) struct Set {
+    pub(crate) world: World,
+    pub(crate) accounts: BTreeMap<String, Account>,
+    pub(crate) campaign_id: String,
+}
+
+/// Builds the world. Fails when a plan names somebody who is not there.
+pub(crate) fn set(scene: &Scene, options: &Options) -> anyhow::Result<Set> {
+    let mut world = World::new(options.seed);
+    let mut accounts = BTreeMap::new();
+    for person in &scene.people {
+        let id = world.new_id();
+        accounts.insert(
+            person.key.clone(),
+            Account {
+                email: person.email.clone(),
+                password: person.password.clone(),
+                user_id: id.clone(),
+                display_name: person.display_name.clone(),
+            },
+        );
+        world.users.push(User {
+            id,
+            email: person.email.clone(),
+            password: person.password.clone(),
+            display_name: person.display_name.clone(),
+            admin: person.admin,
+            approved: person.approved,
+            must_change_password: person.must_change_password,
+            mfa_code: person.mfa_code.clone(),
+            backup_codes: person.backup_codes.clone(),
+            created_at: now(),
+            updated_at: now(),
+            last_login_at: None,
+        });
+    }
+    for plan in &scene.campaigns {
+        set_campaign(&mut world, &accounts, plan, options)
+            .with_context(|| format!("campaign {:?} of the scene", plan.name))?;
+    }
+    let Some(first) = world.campaigns.first() else {
+        bail!("the scene has no campaign");
+    };
+    let campaign_id = first.id.clone();
+    Ok(Set {
+        world,
+        accounts,
+        campaign_id,
+    })
+}
+
+type Accounts = BTreeMap<String, Account>;
+
+fn user_id(accounts: &Accounts, key: &str) -> anyhow::Result<String> {
+    let account = accounts
+        .get(key)
+        .with_context(|| format!("nobody has the key {key:?}"))?;
+    Ok(account.user_id.clone())
+}
+
+fn set_campaign(
+    world: &mut World,
+    accounts: &Accounts,
+    plan: &CampaignPlan,
+    options: &Options,
+) -> anyhow::Result<()> {
+    let id = world.new_id();
+    let mut memberships = Vec::new();
+    for (key, role) in &plan.seats {
+        memberships.push(Membership {
+            id: world.new_id(),
+            user_id: user_id(accounts, key)?,
+            role: *role,
+            character_ids: Vec::new(),
+            joined_at: now(),
+        });
+    }
+    let owner = memberships.iter().find(|one| one.role == Role::Dm);
+    let owner_id = owner.context("it has no DM")?.user_id.clone();
+    let active = plan.status == "ACTIVE";
+    let active_session =
+        active.then(|| json!({ "id": world.new_id(), "sessionNumber": 2, "startedAt": now() }));
+    world.campaigns.push(Campaign {
+        id: id.clone(),
+        name: plan.name.clone(),
+        description: plan.description.clone(),
+        status: plan.status.clone(),
+        game_system: plan.system,
+        owner_id,
+        current_map_id: None,
+        spirit_layer_enabled: false,
+        chat_cooldown: plan.cooldown,
+        roll_history_cleared_at: None,
+        created_at: now(),
+        updated_at: now(),
+        last_played_at: active.then(now),
+        memberships,
+        active_session,
+    });
+    for character in &plan.characters {
+        let owner = user_id(accounts, &character.owner)?;
+        let character_id = world.new_id();
+        let data = character
+            .sheet
+            .clone()
+            .unwrap_or_else(|| sheets::plain(plan.system, &character.name));
+        world.characters.push(Character {
+            id: character_id.clone(),
+            user_id: owner.clone(),
+            campaign_id: Some(id.clone()),
+            game_system: plan.system,
+            name: character.name.clone(),
+            token_image_url: None,
+            data,
+            created_at: now(),
+            updated_at: now(),
+        });
+        world
+            .campaign_mut(&id)
+            .and_then(|campaign| campaign.membership_mut(&owner))
+            .with_context(|| format!("{} is no member", character.owner))?
+            .character_ids
+            .push(character_id);
+    }
+    for map in &plan.maps {
+        let map_id = world.new_id();
+        let image = world.new_id();
+        let mut tokens = Vec::new();
+        for token in &map.tokens {
+            tokens.push(set_token(world, accounts, &id, token, options)?);
+        }
+        world.maps.push(Map {
+            id: map_id.clone(),
+            campaign_id: id.clone(),
+            name: map.name.clone(),
+            image_url: format!("/api/assets/maps/{image}"),
+            spirit_layer_url: None,
+            width: map.width,
+            height: map.height,
+            grid_size: 50.0,
+            feet_per_square: 5,
+            diagonal_rule: "flat".to_owned(),
+            tokens,
+            created_at: now(),
+            updated_at: now(),
+        });
+        if let Some(campaign) = world.campaign_mut(&id) {
+            campaign.current_map_id.get_or_insert(map_id);
+        }
+    }
+    for (key, text) in &plan.lines {
+        let author = user_id(accounts, key)?;
+        let kind = match world.role(&id, &author) {
+            Some(Role::Dm) => LineKind::Dm,
+            _ => LineKind::Player,
+        };
+        world.write_line(&id, Some(&author), kind, text, Value::Null);
+    }
+    Ok(())
+}
+
+fn set_token(
+    world: &mut World,
+    accounts: &Accounts,
+    campaign: &str,
+    plan: &TokenPlan,
+    options: &Options,
+) -> anyhow::Result<Value> {
+    let id = world.new_id();
+    let mut token = default_token(&id, options.version);
+    token.insert("name".to_owned(), json!(plan.name));
+    if let Value::Object(fields) = &plan.fields {
+        token.extend(fields.clone());
+    }
+    if let Some(key) = &plan.controlled_by {
+        token.insert("controlledBy".to_owned(), json!(user_id(accounts, key)?));
+    }
+    if let Some(name) = &plan.character {
+        let character = world
+            .characters
+            .iter()
+            .find(|one| one.campaign_id.as_deref() == Some(campaign) && one.name == *name)
+            .with_context(|| format!("no character is called {name:?}"))?;
+        token.insert("characterId".to_owned(), json!(character.id));
+    }
+    Ok(Value::Object(token))
+}

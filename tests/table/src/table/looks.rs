@@ -1,0 +1,140 @@
+//! What a test can see of the table without asking over the wire.
+
+use serde_json::Value;
+
+use super::Table;
+use crate::world::LineKind;
+
+/// A line of the chat, as the server stores it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChatLine {
+    /// The message's id.
+    pub id: String,
+    /// The author; none for lines of the system.
+    pub user_id: Option<String>,
+    /// `PLAYER`, `DM` or `SYSTEM`.
+    pub kind: String,
+    /// The text.
+    pub content: String,
+    /// What a line of the system is about; null otherwise.
+    pub metadata: Value,
+}
+
+/// A roll, as the server stores it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RollLine {
+    /// The roll's id.
+    pub id: String,
+    /// Who rolled.
+    pub user_id: String,
+    /// The expression as sent.
+    pub expression: String,
+    /// What it came to.
+    pub result: i64,
+    /// Whether it was rolled in secret.
+    pub secret: bool,
+    /// The whole event, as `dice.rolled` carries it.
+    pub event: Value,
+}
+
+/// What is on the table now.
+impl Table {
+    /// The chat of the first campaign, oldest first.
+    pub fn chat(&self) -> Vec<ChatLine> {
+        let world = self.hub.world();
+        let lines = world
+            .lines
+            .iter()
+            .filter(|line| line.campaign_id == self.campaign_id && line.kind != LineKind::Dice);
+        lines
+            .map(|line| ChatLine {
+                id: line.id.clone(),
+                user_id: line.user_id.clone(),
+                kind: line.kind.as_str().to_owned(),
+                content: line.content.clone(),
+                metadata: line.metadata.clone(),
+            })
+            .collect()
+    }
+
+    /// The rolls of the first campaign, oldest first.
+    pub fn rolls(&self) -> Vec<RollLine> {
+        let world = self.hub.world();
+        let lines = world
+            .lines
+            .iter()
+            .filter(|line| line.campaign_id == self.campaign_id && line.kind == LineKind::Dice);
+        lines
+            .map(|line| RollLine {
+                id: line.id.clone(),
+                user_id: line.user_id.clone().unwrap_or_default(),
+                expression: line.content.clone(),
+                result: line.metadata["result"].as_i64().unwrap_or_default(),
+                secret: line.metadata["secret"] == true,
+                event: line.metadata.clone(),
+            })
+            .collect()
+    }
+
+    /// The tokens of a map, as stored; none for an unknown map.
+    pub fn tokens(&self, map_id: &str) -> Vec<Value> {
+        let world = self.hub.world();
+        world
+            .map(map_id)
+            .map_or_else(Vec::new, |map| map.tokens.clone())
+    }
+
+    /// The first token of that name in the first campaign, with its map's id.
+    pub fn token_named(&self, name: &str) -> Option<(String, Value)> {
+        let world = self.hub.world();
+        world
+            .maps
+            .iter()
+            .filter(|map| map.campaign_id == self.campaign_id)
+            .find_map(|map| {
+                let token = map.tokens.iter().find(|token| token["name"] == name)?;
+                Some((map.id.clone(), token.clone()))
+            })
+    }
+
+    /// The id of the first campaign's map of that name.
+    pub fn map_named(&self, name: &str) -> Option<String> {
+        let world = self.hub.world();
+        let mut maps = world.maps.iter();
+        let found = maps.find(|map| map.campaign_id == self.campaign_id && map.name == name)?;
+        Some(found.id.clone())
+    }
+
+    /// The id of the map the first campaign is on.
+    pub fn current_map(&self) -> Option<String> {
+        let world = self.hub.world();
+        world.campaign(&self.campaign_id)?.current_map_id.clone()
+    }
+
+    /// The id of the character of that name.
+    pub fn character_named(&self, name: &str) -> Option<String> {
+        let world = self.hub.world();
+        let found = world.characters.iter().find(|one| one.name == name)?;
+        Some(found.id.clone())
+    }
+
+    /// A character's sheet, null for an unknown character.
+    pub fn sheet(&self, character_id: &str) -> Value {
+        let world = self.hub.world();
+        world
+            .character(character_id)
+            .map_or(Value::Null, |one| one.data.clone())
+    }
+
+    /// How many sessions there are.
+    pub fn sessions(&self) -> usize {
+        self.hub.world().sign_ins.len()
+    }
+
+    /// The ids of the users whose sockets sit at the first campaign, one for
+    /// each socket.
+    pub fn seated(&self) -> Vec<String> {
+        let seats = self.hub.floor.room(&self.campaign_id);
+        seats.into_iter().map(|seat| seat.user_id).collect()
+    }
+}

@@ -1,0 +1,110 @@
+//! The state of the table: what a real server keeps in its database.
+
+mod campaign;
+mod chat;
+mod clock;
+mod initiative;
+mod map;
+mod number;
+mod people;
+mod sheet;
+
+use std::collections::HashMap;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+pub(crate) use campaign::{Campaign, Membership};
+pub use campaign::{GameSystem, Role};
+pub(crate) use chat::{Line, LineKind};
+pub(crate) use clock::{cookie_date, now};
+pub(crate) use initiative::{Combatant, Order};
+pub(crate) use map::{Map, Viewer, default_token, mask};
+pub(crate) use number::plain;
+pub(crate) use people::{SignIn, User};
+pub(crate) use sheet::Character;
+pub(crate) use sheet::{hit_points, set_current_hit_points};
+
+/// Everything a real server keeps in its database, and the initiative, which it
+/// keeps in memory.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) users: Vec<User>,
+    pub(crate) campaigns: Vec<Campaign>,
+    pub(crate) maps: Vec<Map>,
+    pub(crate) characters: Vec<Character>,
+    /// Chat lines and dice rolls of all campaigns, oldest first.
+    pub(crate) lines: Vec<Line>,
+    /// Sessions by the value of their cookie.
+    pub(crate) sign_ins: HashMap<String, SignIn>,
+    /// The fights, by campaign.
+    pub(crate) initiative: HashMap<String, Order>,
+    rng: StdRng,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            users: Vec::new(),
+            campaigns: Vec::new(),
+            maps: Vec::new(),
+            characters: Vec::new(),
+            lines: Vec::new(),
+            sign_ins: HashMap::new(),
+            initiative: HashMap::new(),
+            rng: StdRng::seed_from_u64(seed),
+        }
+    }
+
+    /// A fresh id, a v4 UUID.
+    pub(crate) fn new_id(&mut self) -> String {
+        uuid::Builder::from_random_bytes(self.rng.random())
+            .into_uuid()
+            .to_string()
+    }
+
+    /// Text of `length` letters and digits that nobody can guess twice.
+    pub(crate) fn new_secret(&mut self, length: usize) -> String {
+        const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+        (0..length)
+            .map(|_| char::from(ALPHABET[self.rng.random_range(0..ALPHABET.len())]))
+            .collect()
+    }
+
+    pub(crate) fn user(&self, id: &str) -> Option<&User> {
+        self.users.iter().find(|user| user.id == id)
+    }
+
+    pub(crate) fn user_mut(&mut self, id: &str) -> Option<&mut User> {
+        self.users.iter_mut().find(|user| user.id == id)
+    }
+
+    pub(crate) fn campaign(&self, id: &str) -> Option<&Campaign> {
+        self.campaigns.iter().find(|campaign| campaign.id == id)
+    }
+
+    pub(crate) fn campaign_mut(&mut self, id: &str) -> Option<&mut Campaign> {
+        self.campaigns.iter_mut().find(|campaign| campaign.id == id)
+    }
+
+    /// The role of a member.
+    pub(crate) fn role(&self, campaign: &str, user: &str) -> Option<Role> {
+        Some(self.campaign(campaign)?.membership(user)?.role)
+    }
+
+    pub(crate) fn map(&self, id: &str) -> Option<&Map> {
+        self.maps.iter().find(|map| map.id == id)
+    }
+
+    pub(crate) fn map_mut(&mut self, id: &str) -> Option<&mut Map> {
+        self.maps.iter_mut().find(|map| map.id == id)
+    }
+
+    pub(crate) fn character(&self, id: &str) -> Option<&Character> {
+        self.characters.iter().find(|one| one.id == id)
+    }
+
+    pub(crate) fn character_mut(&mut self, id: &str) -> Option<&mut Character> {
+        self.characters.iter_mut().find(|one| one.id == id)
+    }
+}

@@ -1,0 +1,23 @@
+//! The table, seen from outside: over HTTP and over a raw WebSocket.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests fail by panicking"
+)]
+
+mod binary;
+mod chat;
+mod connect;
+mod dice;
+mod faults;
+mod fights;
+mod guest;
+mod limits;
+mod lost_updates;
+mod people;
+mod routes;
+mod serving;
+mod shapes;
+mod tokens;
