@@ -20,9 +20,17 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 /// Why a call got no result.
 #[derive(Debug)]
 pub enum ClientError {
-    /// Nobody listens on the socket, or the connection broke.
+    /// Nobody listens on the socket, so nothing was asked.
     Unreachable {
         /// The socket that was tried.
+        socket: PathBuf,
+        /// What the system said.
+        cause: String,
+    },
+    /// The connection broke after the question had left; the daemon may have
+    /// acted on it.
+    Broken {
+        /// The socket.
         socket: PathBuf,
         /// What the system said.
         cause: String,
@@ -45,6 +53,13 @@ impl std::fmt::Display for ClientError {
         match self {
             Self::Unreachable { socket, cause } => {
                 write!(f, "no daemon answers at {}: {cause}", socket.display())
+            }
+            Self::Broken { socket, cause } => {
+                write!(
+                    f,
+                    "the connection to the daemon at {} broke: {cause}",
+                    socket.display()
+                )
             }
             Self::Silent { socket, waited } => write!(
                 f,
@@ -110,7 +125,7 @@ impl Client {
             Limited::new(response.into_body(), MAX_ANSWER_BYTES)
                 .collect()
                 .await
-                .map_err(|error| ClientError::Garbled(error.to_string()))
+                .map_err(|error| self.broken(error.as_ref()))
         };
         let answer = tokio::time::timeout(patience, exchange)
             .await
@@ -148,7 +163,7 @@ impl Client {
             let text = Limited::new(body, MAX_ANSWER_BYTES)
                 .collect()
                 .await
-                .map_err(|error| ClientError::Garbled(error.to_string()))?
+                .map_err(|error| self.broken(error.as_ref()))?
                 .to_bytes();
             return Err(match serde_json::from_slice::<Response>(&text) {
                 Ok(Response {
@@ -158,6 +173,7 @@ impl Client {
             });
         }
         Ok(EventStream {
+            socket: self.socket.clone(),
             body,
             pending: Vec::new(),
         })
@@ -168,13 +184,23 @@ impl Client {
         request: Result<hyper::Request<Full<Bytes>>, hyper::http::Error>,
     ) -> Result<hyper::Response<Incoming>, ClientError> {
         let request = request.map_err(|error| ClientError::Garbled(error.to_string()))?;
-        self.http
-            .request(request)
-            .await
-            .map_err(|error| ClientError::Unreachable {
-                socket: self.socket.clone(),
-                cause: root_cause(&error),
-            })
+        self.http.request(request).await.map_err(|error| {
+            if error.is_connect() {
+                ClientError::Unreachable {
+                    socket: self.socket.clone(),
+                    cause: root_cause(&error),
+                }
+            } else {
+                self.broken(&error)
+            }
+        })
+    }
+
+    fn broken(&self, error: &(dyn std::error::Error + 'static)) -> ClientError {
+        ClientError::Broken {
+            socket: self.socket.clone(),
+            cause: root_cause(error),
+        }
     }
 }
 
@@ -191,6 +217,7 @@ fn root_cause(error: &dyn std::error::Error) -> String {
 /// Events as they come.
 #[derive(Debug)]
 pub struct EventStream {
+    socket: PathBuf,
     body: Incoming,
     pending: Vec<u8>,
 }
@@ -200,8 +227,8 @@ impl EventStream {
     ///
     /// # Errors
     ///
-    /// [`ClientError::Garbled`] when the connection breaks or the daemon sends
-    /// something that is no event.
+    /// [`ClientError::Broken`] when the connection breaks, [`ClientError::Garbled`]
+    /// when the daemon sends something that is no event.
     pub async fn next(&mut self) -> Result<Option<EventRecord>, ClientError> {
         loop {
             while let Some(end) = self.pending.iter().position(|&byte| byte == b'\n') {
@@ -216,7 +243,12 @@ impl EventStream {
             }
             match self.body.frame().await {
                 None => return Ok(None),
-                Some(Err(error)) => return Err(ClientError::Garbled(root_cause(&error))),
+                Some(Err(error)) => {
+                    return Err(ClientError::Broken {
+                        socket: self.socket.clone(),
+                        cause: root_cause(&error),
+                    });
+                }
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         self.pending.extend_from_slice(&data);

@@ -25,7 +25,8 @@
 //! 4. A line ends with `\n`, holds no other newline and is at most
 //!    [`MAX_LINE_BYTES`] long. A line that is no JSON, no JSON-RPC message or too
 //!    long is answered with a JSON-RPC error; the connection stays up. Empty
-//!    lines are ignored.
+//!    lines are ignored. A last line without its `\n` may be cut off and is
+//!    never acted upon.
 //! 5. To leave, half-close the connection (`SHUT_WR`), read the answers that
 //!    are still due, and close.
 //!

@@ -30,7 +30,7 @@ pub(super) async fn greet<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     let line = match &first {
         Line::End => return Err(io::ErrorKind::UnexpectedEof.into()),
         Line::Whole(line) if is_hello(line) => line,
-        Line::Whole(_) | Line::TooLong => return Ok(Greeting::None(first)),
+        Line::Whole(_) | Line::CutOff | Line::TooLong => return Ok(Greeting::None(first)),
     };
     let verdict = judge(line);
     let cozyvtt = match &verdict {

@@ -8,9 +8,11 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 /// What a line turned out to be.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
-    /// A whole line, without its newline; at the end of the stream also one
-    /// that lacks it.
+    /// A whole line, without its newline.
     Whole(Vec<u8>),
+    /// The stream ended within a line. It may look whole and still be cut off,
+    /// so nothing may be done on its account.
+    CutOff,
     /// A line longer than [`MAX_LINE_BYTES`]; it is gone.
     TooLong,
     /// The stream has ended.
@@ -47,7 +49,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 return Ok(match (skipped, rest.is_empty()) {
                     (true, _) => Line::TooLong,
                     (false, true) => Line::End,
-                    (false, false) => Line::Whole(rest),
+                    (false, false) => Line::CutOff,
                 });
             }
             let newline = available.iter().position(|&byte| byte == b'\n');
@@ -95,10 +97,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_come_one_by_one_and_the_last_needs_no_newline() {
+    async fn lines_come_one_by_one_and_one_without_an_end_is_not_taken_for_a_line() {
         assert_eq!(
-            lines("a\n\nbc", 10).await,
-            [whole("a"), whole(""), whole("bc")]
+            lines("a\n\nbc\nd", 10).await,
+            [whole("a"), whole(""), whole("bc"), Line::CutOff]
         );
     }
 

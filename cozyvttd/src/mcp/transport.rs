@@ -189,6 +189,11 @@ impl Transport<RoleServer> for LineTransport {
                         format!("the line is longer than {MAX_LINE_BYTES} bytes and was dropped");
                     self.answer(failure(&Value::Null, -32600, &sentence)).await;
                 }
+                Ok(Line::CutOff) => {
+                    let sentence =
+                        "the last line has no newline, so it may be cut off; it was not acted upon";
+                    self.answer(failure(&Value::Null, -32700, sentence)).await;
+                }
                 Ok(Line::End) => self.draining = Some(Instant::now() + DRAIN),
                 Err(error) => {
                     tracing::debug!(%error, "a connection broke");

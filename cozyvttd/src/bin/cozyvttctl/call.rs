@@ -8,7 +8,6 @@ use cozyvtt_proto::control::{CallParams, CallResult, NoParams, ToolCall, ToolLis
 use cozyvtt_proto::jsonrpc::ErrorKind;
 use serde_json::{Map, Value};
 use textwrap::core::display_width;
-use tokio::net::UnixStream;
 
 use crate::daemon::{Daemon, PROMPT};
 use crate::failure::{Exit, Failure};
@@ -65,12 +64,9 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
         name: args.tool.clone(),
         arguments,
     };
-    // The client's error does not tell a connection that was never made, after
-    // which nothing has happened, from one that broke during the call.
-    let was_there = UnixStream::connect(daemon.socket()).await.is_ok();
     let result = match daemon.try_ask::<ToolCall>(params, PATIENCE).await {
         Ok(result) => result,
-        Err(error) => return Err(explain(error, &args.tool, daemon, was_there).await),
+        Err(error) => return Err(explain(error, &args.tool, daemon).await),
     };
     if args.json {
         screen.line(&json_line(&result.envelope))?;
@@ -85,13 +81,7 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
         screen.line(&json_pretty(data))?;
         return Ok(Exit::Fine);
     }
-    let mut failure = refusal(&result.envelope);
-    if result.is_error
-        && let Some(takes) = parameters(&args.tool, daemon).await
-    {
-        failure = failure.advise(takes);
-    }
-    Err(failure)
+    Err(refusal(&result.envelope))
 }
 
 fn succeeded(result: &CallResult) -> bool {
@@ -110,7 +100,7 @@ fn refusal(envelope: &Value) -> Failure {
     failure
 }
 
-async fn explain(error: ClientError, tool: &str, daemon: &Daemon, was_there: bool) -> Failure {
+async fn explain(error: ClientError, tool: &str, daemon: &Daemon) -> Failure {
     match error {
         ClientError::Refused(refused) if refused.data.kind == ErrorKind::UnknownTool => {
             let failure = Failure::failed(refused.message);
@@ -123,9 +113,7 @@ async fn explain(error: ClientError, tool: &str, daemon: &Daemon, was_there: boo
             }
         }
         ClientError::Silent { .. } => Failure::failed(error.to_string()).advise(OUTCOME_UNKNOWN),
-        ClientError::Unreachable { .. } if was_there => {
-            daemon.explain(error).await.advise(OUTCOME_UNKNOWN)
-        }
+        ClientError::Broken { .. } => daemon.explain(error).await.advise(OUTCOME_UNKNOWN),
         error => daemon.explain(error).await,
     }
 }
@@ -151,44 +139,6 @@ fn likeness(one: &str, other: &str) -> f64 {
         &words(one),
         &words(other),
     ))
-}
-
-/// What the tool takes, in a sentence.
-async fn parameters(tool: &str, daemon: &Daemon) -> Option<String> {
-    let list = daemon.ask::<ToolList>(NoParams {}, PROMPT).await.ok()?;
-    let tool = list
-        .tools
-        .into_iter()
-        .find(|one| tools::name(one) == tool)?;
-    Some(takes(&tool))
-}
-
-fn takes(tool: &Value) -> String {
-    let name = tools::name(tool);
-    let required: Vec<&str> = tool
-        .pointer("/inputSchema/required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let optional = tool
-        .pointer("/inputSchema/properties")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flat_map(Map::keys)
-        .map(String::as_str)
-        .filter(|parameter| !required.contains(parameter));
-    let all: Vec<String> = required
-        .iter()
-        .map(|parameter| (*parameter).to_owned())
-        .chain(optional.map(|parameter| format!("{parameter} (optional)")))
-        .collect();
-    if all.is_empty() {
-        format!("{name} takes no arguments.")
-    } else {
-        format!("{name} takes: {}.", all.join(", "))
-    }
 }
 
 /// The arguments, from what was typed.
@@ -335,16 +285,5 @@ mod tests {
         };
         assert_eq!(told.problem, "HTTP 409: taken");
         assert!(told.exhibit.concat().contains("409"));
-    }
-
-    #[test]
-    fn what_a_tool_takes_is_a_sentence() {
-        let tool = json!({"name": "chat_send", "inputSchema": {
-            "properties": {"content": {}, "type": {}}, "required": ["content"]}});
-        assert_eq!(takes(&tool), "chat_send takes: content, type (optional).");
-        assert_eq!(
-            takes(&json!({"name": "map_list"})),
-            "map_list takes no arguments."
-        );
     }
 }

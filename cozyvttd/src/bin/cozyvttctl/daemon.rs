@@ -90,7 +90,9 @@ impl Daemon {
     pub(crate) async fn explain(&self, error: ClientError) -> Failure {
         let problem = error.to_string();
         match error {
-            ClientError::Unreachable { .. } | ClientError::Silent { .. } => {
+            ClientError::Unreachable { .. }
+            | ClientError::Broken { .. }
+            | ClientError::Silent { .. } => {
                 let trouble = self.trouble(&error);
                 Failure::unreachable(problem)
                     .advise(trouble.finding)

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anstyle::Style;
 use cozyvtt_proto::client::ClientError;
-use cozyvtt_proto::control::{EventPoll, NoParams, PollParams};
+use cozyvtt_proto::control::{EventPoll, PollParams};
 use cozyvtt_proto::event::EventRecord;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ZonedDateTime, civil::Date};
 
-use crate::daemon::{Daemon, PROMPT, RawStatus};
+use crate::daemon::Daemon;
 use crate::failure::{Exit, Failure};
 use crate::names::Names;
 use crate::narrate::{Line, Tone, narrate};
@@ -171,16 +171,8 @@ async fn follow(
                 last = record.seq;
                 screen.lines(teller.tell(&record))?;
             }
-            Ok(None) => return Err(gone(last)),
-            Err(error) => {
-                // A broken connection and a record that cannot be read look
-                // alike from here; who still answers has not gone.
-                let answer = daemon.try_ask::<RawStatus>(NoParams {}, PROMPT).await;
-                return Err(match answer {
-                    Err(ClientError::Unreachable { .. } | ClientError::Silent { .. }) => gone(last),
-                    _ => daemon.explain(error).await,
-                });
-            }
+            Ok(None) | Err(ClientError::Broken { .. }) => return Err(gone(last)),
+            Err(error) => return Err(daemon.explain(error).await),
         }
     }
 }

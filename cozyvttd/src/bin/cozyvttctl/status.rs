@@ -28,9 +28,11 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Result<Exit, Failure> {
     let answer = match daemon.try_ask::<RawStatus>(NoParams {}, PROMPT).await {
         Ok(answer) => answer,
-        Err(error @ (ClientError::Unreachable { .. } | ClientError::Silent { .. }))
-            if args.json =>
-        {
+        Err(
+            error @ (ClientError::Unreachable { .. }
+            | ClientError::Broken { .. }
+            | ClientError::Silent { .. }),
+        ) if args.json => {
             let trouble = daemon.trouble(&error);
             screen.line(&json_pretty(&json!({
                 "reachable": false,

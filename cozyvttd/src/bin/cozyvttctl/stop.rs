@@ -12,7 +12,7 @@ use crate::terminal::{GOOD, Screen, remark};
 use crate::text::{json_line, plain};
 
 /// How long the daemon may take to leave.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How often it is asked whether it is still there.
 const INTERVAL: Duration = Duration::from_millis(100);
