@@ -162,8 +162,9 @@ impl Log {
         *lock(&self.0.entries) = Entries::default();
     }
 
-    /// Waits until `predicate` holds, looking again after every entry. Answers
-    /// false when `timeout` passed first.
+    /// Waits until `predicate` holds, looking again after every entry and after
+    /// every change on the table, so it may ask the [`Table`](crate::Table), too.
+    /// Answers false when `timeout` passed first.
     #[must_use = "false means that it never came about"]
     pub async fn wait_for(&self, predicate: impl Fn(&Self) -> bool, timeout: Duration) -> bool {
         let mut changed = self.0.changed.subscribe();

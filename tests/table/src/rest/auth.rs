@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::answer::{Answer, Outcome, SessionChange};
 use super::gate::Request;
@@ -98,7 +99,7 @@ pub(super) fn open_session(
             if let Some(had) = had {
                 world.sign_ins.remove(had);
             }
-            format!("s%3A{}.{}", world.new_secret(32), world.new_secret(43))
+            new_cookie()
         }
     };
     let max_age = if remember {
@@ -117,6 +118,14 @@ pub(super) fn open_session(
         },
     );
     token
+}
+
+/// A cookie of the known form. It does not come from the seed: two tables of one
+/// seed must not take each other's sessions.
+fn new_cookie() -> String {
+    let secret = || Uuid::new_v4().simple().to_string();
+    let signature = secret() + &secret()[..11];
+    format!("s%3A{}.{signature}", secret())
 }
 
 /// `POST /api/auth/logout`

@@ -10,6 +10,7 @@ mod gate;
 mod maps;
 mod messages;
 mod mfa;
+mod sessions;
 mod sheet_rules;
 mod spoil;
 mod token_rules;
@@ -42,6 +43,9 @@ pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer
         )
         .route("/members/{user}/role", put(campaigns::set_role))
         .route("/messages", get(messages::list))
+        .route("/resume", put(sessions::resume))
+        .route("/sessions/{session}/pause", put(sessions::pause))
+        .route("/sessions/{session}/end", put(sessions::end))
         .route("/maps", get(maps::list).post(maps::create))
         .route("/maps/{map}", get(maps::get).delete(maps::delete))
         .route("/maps/{map}/set-current", put(maps::set_current))
@@ -50,9 +54,14 @@ pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer
             "/maps/{map}/tokens/{token}",
             put(tokens::update).delete(tokens::delete),
         );
-    if !hub.version().is_old() {
-        campaign = campaign.route("/dice-rolls", get(messages::dice_rolls));
-    }
+    campaign = if hub.version().is_old() {
+        campaign.route("/sessions", post(sessions::start))
+    } else {
+        campaign
+            .route("/sessions", get(sessions::list).post(sessions::start))
+            .route("/sessions/{session}/notes", put(sessions::set_notes))
+            .route("/dice-rolls", get(messages::dice_rolls))
+    };
     let routes = Router::new()
         .route("/health", get(auth::health))
         .route("/api/config", get(auth::config))

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
-use super::{CampaignPlan, Scene, TokenPlan, sheets};
+use super::{CampaignPlan, CharacterPlan, MapPlan, Scene, TokenPlan, sheets};
 use crate::builder::Options;
 use crate::table::Account;
 use crate::world::{
-    Campaign, Character, LineKind, Map, Membership, Role, User, World, default_token, now,
+    Campaign, Character, GameSession, GameSystem, LineKind, Map, Membership, Role, User, World,
+    default_token, now,
 };
 
 /// A scene that was set.
@@ -93,8 +94,18 @@ fn set_campaign(
     let owner = memberships.iter().find(|one| one.role == Role::Dm);
     let owner_id = owner.context("it has no DM")?.user_id.clone();
     let active = plan.status == "ACTIVE";
-    let active_session =
-        active.then(|| json!({ "id": world.new_id(), "sessionNumber": 2, "startedAt": now() }));
+    if active {
+        let session = GameSession {
+            id: world.new_id(),
+            campaign_id: id.clone(),
+            number: 2,
+            started_at: now(),
+            ended_at: None,
+            notes: None,
+            saved: None,
+        };
+        world.game_sessions.push(session);
+    }
     world.campaigns.push(Campaign {
         id: id.clone(),
         name: plan.name.clone(),
@@ -110,58 +121,12 @@ fn set_campaign(
         updated_at: now(),
         last_played_at: active.then(now),
         memberships,
-        active_session,
     });
     for character in &plan.characters {
-        let owner = user_id(accounts, &character.owner)?;
-        let character_id = world.new_id();
-        let data = character
-            .sheet
-            .clone()
-            .unwrap_or_else(|| sheets::plain(plan.system, &character.name));
-        world.characters.push(Character {
-            id: character_id.clone(),
-            user_id: owner.clone(),
-            campaign_id: Some(id.clone()),
-            game_system: plan.system,
-            name: character.name.clone(),
-            token_image_url: None,
-            data,
-            created_at: now(),
-            updated_at: now(),
-        });
-        world
-            .campaign_mut(&id)
-            .and_then(|campaign| campaign.membership_mut(&owner))
-            .with_context(|| format!("{} is no member", character.owner))?
-            .character_ids
-            .push(character_id);
+        set_character(world, accounts, &id, plan.system, character)?;
     }
     for map in &plan.maps {
-        let map_id = world.new_id();
-        let image = world.new_id();
-        let mut tokens = Vec::new();
-        for token in &map.tokens {
-            tokens.push(set_token(world, accounts, &id, token, options)?);
-        }
-        world.maps.push(Map {
-            id: map_id.clone(),
-            campaign_id: id.clone(),
-            name: map.name.clone(),
-            image_url: format!("/api/assets/maps/{image}"),
-            spirit_layer_url: None,
-            width: map.width,
-            height: map.height,
-            grid_size: 50.0,
-            feet_per_square: 5,
-            diagonal_rule: "flat".to_owned(),
-            tokens,
-            created_at: now(),
-            updated_at: now(),
-        });
-        if let Some(campaign) = world.campaign_mut(&id) {
-            campaign.current_map_id.get_or_insert(map_id);
-        }
+        set_map(world, accounts, &id, map, options)?;
     }
     for (key, text) in &plan.lines {
         let author = user_id(accounts, key)?;
@@ -170,6 +135,70 @@ fn set_campaign(
             _ => LineKind::Player,
         };
         world.write_line(&id, Some(&author), kind, text, Value::Null);
+    }
+    Ok(())
+}
+
+fn set_character(
+    world: &mut World,
+    accounts: &Accounts,
+    campaign: &str,
+    system: Option<GameSystem>,
+    plan: &CharacterPlan,
+) -> anyhow::Result<()> {
+    let owner = user_id(accounts, &plan.owner)?;
+    let id = world.new_id();
+    let sheet = plan.sheet.clone();
+    world.characters.push(Character {
+        id: id.clone(),
+        user_id: owner.clone(),
+        campaign_id: Some(campaign.to_owned()),
+        game_system: system,
+        name: plan.name.clone(),
+        token_image_url: None,
+        data: sheet.unwrap_or_else(|| sheets::plain(system, &plan.name)),
+        created_at: now(),
+        updated_at: now(),
+    });
+    world
+        .campaign_mut(campaign)
+        .and_then(|campaign| campaign.membership_mut(&owner))
+        .with_context(|| format!("{} is no member", plan.owner))?
+        .character_ids
+        .push(id);
+    Ok(())
+}
+
+fn set_map(
+    world: &mut World,
+    accounts: &Accounts,
+    campaign: &str,
+    plan: &MapPlan,
+    options: &Options,
+) -> anyhow::Result<()> {
+    let id = world.new_id();
+    let image = world.new_id();
+    let mut tokens = Vec::new();
+    for token in &plan.tokens {
+        tokens.push(set_token(world, accounts, campaign, token, options)?);
+    }
+    world.maps.push(Map {
+        id: id.clone(),
+        campaign_id: campaign.to_owned(),
+        name: plan.name.clone(),
+        image_url: format!("/api/assets/maps/{image}"),
+        spirit_layer_url: None,
+        width: plan.width,
+        height: plan.height,
+        grid_size: 50.0,
+        feet_per_square: 5,
+        diagonal_rule: "flat".to_owned(),
+        tokens,
+        created_at: now(),
+        updated_at: now(),
+    });
+    if let Some(campaign) = world.campaign_mut(campaign) {
+        campaign.current_map_id.get_or_insert(id);
     }
     Ok(())
 }

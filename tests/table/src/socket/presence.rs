@@ -95,6 +95,7 @@ fn sit_down(hub: &Hub, from: &From, campaign: &str, role: Role) {
         "timestamp": now(),
     });
     hub.send(&seat.socket, "authenticated", &answer);
+    hub.log.touch();
     if again && !old {
         hub.send(&seat.socket, "presence.state", &state(hub, campaign));
         return;
@@ -120,6 +121,7 @@ pub(super) fn leave(hub: &Hub, sid: Sid) {
     if let Some((campaign, _)) = seat.at.clone() {
         farewell(hub, &seat, &campaign);
     }
+    hub.log.touch();
 }
 
 fn farewell(hub: &Hub, seat: &Seat, campaign: &str) {

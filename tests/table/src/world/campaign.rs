@@ -81,8 +81,6 @@ pub(crate) struct Campaign {
     pub(crate) updated_at: String,
     pub(crate) last_played_at: Option<String>,
     pub(crate) memberships: Vec<Membership>,
-    /// `{id, sessionNumber, startedAt}` of the game session under way.
-    pub(crate) active_session: Option<Value>,
 }
 
 impl Campaign {
@@ -205,7 +203,10 @@ impl World {
             .map(super::Character::summary)
             .collect();
         row.insert("characters".to_owned(), json!(characters));
-        row.insert("activeSession".to_owned(), json!(campaign.active_session));
+        let active = self
+            .active_session(&campaign.id)
+            .map(super::GameSession::brief);
+        row.insert("activeSession".to_owned(), json!(active));
         row.insert("userRole".to_owned(), json!(role.as_str()));
         Value::Object(row)
     }

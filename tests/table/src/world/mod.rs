@@ -7,6 +7,7 @@ mod initiative;
 mod map;
 mod number;
 mod people;
+mod session;
 mod sheet;
 
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ pub(crate) use initiative::{Combatant, Order};
 pub(crate) use map::{Map, Viewer, default_token, mask};
 pub(crate) use number::plain;
 pub(crate) use people::{SignIn, User};
+pub(crate) use session::GameSession;
 pub(crate) use sheet::Character;
 pub(crate) use sheet::{hit_points, set_current_hit_points};
 
@@ -35,6 +37,8 @@ pub(crate) struct World {
     pub(crate) characters: Vec<Character>,
     /// Chat lines and dice rolls of all campaigns, oldest first.
     pub(crate) lines: Vec<Line>,
+    /// The evenings of all campaigns, oldest first.
+    pub(crate) game_sessions: Vec<GameSession>,
     /// Sessions by the value of their cookie.
     pub(crate) sign_ins: HashMap<String, SignIn>,
     /// The fights, by campaign.
@@ -50,6 +54,7 @@ impl World {
             maps: Vec::new(),
             characters: Vec::new(),
             lines: Vec::new(),
+            game_sessions: Vec::new(),
             sign_ins: HashMap::new(),
             initiative: HashMap::new(),
             rng: StdRng::seed_from_u64(seed),
@@ -61,14 +66,6 @@ impl World {
         uuid::Builder::from_random_bytes(self.rng.random())
             .into_uuid()
             .to_string()
-    }
-
-    /// Text of `length` letters and digits that nobody can guess twice.
-    pub(crate) fn new_secret(&mut self, length: usize) -> String {
-        const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-        (0..length)
-            .map(|_| char::from(ALPHABET[self.rng.random_range(0..ALPHABET.len())]))
-            .collect()
     }
 
     pub(crate) fn user(&self, id: &str) -> Option<&User> {

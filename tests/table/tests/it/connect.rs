@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cozyvtt_table::{Direction, Role, Version};
+use cozyvtt_table::{CampaignPlan, Direction, Role, Scene, Version};
 use serde_json::{Value, json};
 
 use crate::guest::{Guest, seat, table};
@@ -306,4 +306,21 @@ async fn odd_frames_end_the_connection_or_pass_as_a_real_server_has_it() {
         elsewhere.frame().await.as_deref(),
         Some(r#"44/admin,{"message":"Invalid namespace"}"#)
     );
+}
+
+#[tokio::test]
+async fn a_second_campaign_is_added_in_1_1_2_and_replaces_the_first_in_1_5() {
+    for version in Version::ALL {
+        let scene = Scene::default().campaign(CampaignPlan::new("Elsewhere").seat("dm", Role::Dm));
+        let table = table(version).scene(scene).start().await.unwrap();
+        let (_guest, mut dm) = seat(&table, "dm").await;
+        let elsewhere = table.campaign_named("Elsewhere").unwrap();
+        dm.emit("authenticate", &json!({ "campaignId": elsewhere }))
+            .await;
+        dm.event("authenticated").await;
+        dm.so_far().await;
+        table.say("player1", "Still listening?");
+        let heard = dm.names_so_far().await;
+        assert_eq!(heard == ["chat.message"], version == Version::V1_1_2);
+    }
 }

@@ -11,6 +11,7 @@ mod binary;
 mod chat;
 mod connect;
 mod dice;
+mod evenings;
 mod faults;
 mod fights;
 mod guest;
