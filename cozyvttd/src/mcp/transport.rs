@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use cozyvtt_proto::MAX_LINE_BYTES;
 use rmcp::RoleServer;
-use rmcp::model::{ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId};
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, JsonRpcRequest,
+    RequestId,
+};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
@@ -102,6 +105,10 @@ impl LineTransport {
         };
         match &message {
             JsonRpcMessage::Request(request) => {
+                if let Some(answer) = misfit(request) {
+                    self.answer(answer).await;
+                    return None;
+                }
                 if !self.unanswered.begin(&request.id) {
                     let sentence =
                         "this id belongs to a request that is not answered yet; use a new one";
@@ -244,6 +251,28 @@ impl Unanswered {
     }
 }
 
+/// The methods that are served here.
+const SERVED: [&str; 5] = [
+    "initialize",
+    "ping",
+    "server/discover",
+    "tools/call",
+    "tools/list",
+];
+
+/// What to answer to a request whose parameters do not fit its method. rmcp takes
+/// such a one for a method of its own kind and would say that there is none.
+fn misfit(request: &JsonRpcRequest<ClientRequest>) -> Option<Value> {
+    let ClientRequest::CustomRequest(custom) = &request.request else {
+        return None;
+    };
+    SERVED.contains(&custom.method.as_str()).then(|| {
+        let id = serde_json::to_value(&request.id).unwrap_or_default();
+        let sentence = format!("the parameters of {} do not fit it", custom.method);
+        failure(&id, -32602, &sentence)
+    })
+}
+
 /// What to answer to a line that is no message; nothing when it is a
 /// notification, which JSON-RPC leaves without an answer.
 fn complaint(line: &[u8], error: &serde_json::Error) -> Option<Value> {
@@ -267,11 +296,6 @@ fn complaint(line: &[u8], error: &serde_json::Error) -> Option<Value> {
             tracing::debug!(method, %error, "ignoring a notification that is not understood");
             None
         }
-        (Some(method), Some(id)) if value.get("jsonrpc") == Some(&json!("2.0")) => Some(failure(
-            id,
-            -32602,
-            &format!("the parameters of {method} do not fit: {error}"),
-        )),
         _ => Some(failure(
             id.unwrap_or(&Value::Null),
             -32600,
@@ -355,13 +379,25 @@ mod tests {
             (Some(-32600), json!("a"))
         );
         assert_eq!(
-            code(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}"#),
-            (Some(-32602), json!(7))
-        );
-        assert_eq!(
             code(r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#).0,
             Some(-32600)
         );
+    }
+
+    #[test]
+    fn parameters_that_do_not_fit_are_no_unknown_method() {
+        let answer = |line: &str| match serde_json::from_str(line).unwrap() {
+            ClientJsonRpcMessage::Request(request) => misfit(&request),
+            other => panic!("{other:?}"),
+        };
+        let misfit =
+            answer(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":5}}"#);
+        assert_eq!(misfit.unwrap()["error"]["code"], -32602);
+        assert_eq!(
+            answer(r#"{"jsonrpc":"2.0","id":7,"method":"no/such"}"#),
+            None
+        );
+        assert_eq!(answer(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#), None);
     }
 
     #[test]
