@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use thiserror::Error;
-use url::Url;
+use url::{Host, Url};
 
 use crate::session::ids::ResourceId;
 
@@ -256,6 +256,16 @@ impl BaseUrl {
         Ok(Self(url))
     }
 
+    /// Whether the instance runs on this machine.
+    pub fn is_loopback(&self) -> bool {
+        match self.0.host() {
+            Some(Host::Domain(name)) => name == "localhost",
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        }
+    }
+
     /// The address of what lies under `segments`. Each one names exactly one
     /// segment of the path: whatever it holds is percent-encoded.
     pub fn under<'a>(&self, segments: impl IntoIterator<Item = &'a str>) -> Url {
@@ -369,6 +379,15 @@ mod tests {
         }
         let refusal = BaseUrl::parse("https://me:canary@table.example").unwrap_err();
         assert!(!refusal.to_string().contains("canary"));
+    }
+
+    #[test]
+    fn this_very_machine_is_recognised() {
+        let here = |text| BaseUrl::parse(text).unwrap().is_loopback();
+        assert!(
+            here("http://localhost:8899") && here("http://127.0.0.2") && here("http://[::1]:1")
+        );
+        assert!(!here("https://table.example") && !here("http://192.168.0.1"));
     }
 
     #[test]

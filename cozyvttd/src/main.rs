@@ -31,7 +31,7 @@ struct Arguments {
     state_dir: Option<PathBuf>,
 
     /// What to log: error, warn, info, debug, or module=level pairs
-    #[arg(long, value_name = "FILTER", env = "COZYVTT_LOG")]
+    #[arg(long, value_name = "FILTER", env = "COZYVTT_LOG", value_parser = logging::filter)]
     log: Option<String>,
 }
 

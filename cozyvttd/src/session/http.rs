@@ -7,6 +7,8 @@ use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Client, Response, StatusCode};
 use serde_json::Value;
 
+use crate::config::BaseUrl;
+
 /// Largest body that is read, in bytes.
 pub(super) const MAX_BODY: usize = 16 * 1024 * 1024;
 
@@ -18,17 +20,22 @@ const MAX_REDIRECTS: usize = 5;
 
 /// A client with a cookie jar of its own. HTTP/1.1 alone, since the WebSocket
 /// handshake goes through it too; no `Sec-Fetch-*` and no `Origin` headers, which
-/// CozyVTT 1.5 reads as a browser's.
-pub(super) fn client() -> reqwest::Result<Client> {
+/// CozyVTT 1.5 reads as a browser's. A proxy from the environment is used, but not
+/// to get to this very machine, where no proxy could.
+pub(super) fn client(base: &BaseUrl) -> reqwest::Result<Client> {
     // One TLS library for the whole process; a second call changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Client::builder()
+    let builder = Client::builder()
         .user_agent(concat!("cozyvttd/", env!("CARGO_PKG_VERSION")))
         .cookie_store(true)
         .http1_only()
         .connect_timeout(CONNECT_TIMEOUT)
-        .redirect(Policy::custom(same_origin))
-        .build()
+        .redirect(Policy::custom(same_origin));
+    if base.is_loopback() {
+        builder.no_proxy().build()
+    } else {
+        builder.build()
+    }
 }
 
 /// Follows a redirect only on the same origin: the session's cookie and the

@@ -301,6 +301,12 @@ fn judge(status: StatusCode, wait: Option<Duration>, body: &[u8]) -> Outcome {
                 "The account asks for a second factor, which cozyvttd cannot answer; use an account without it."
                     .to_owned(),
             ),
+            // Signed in, but every other route and the WebSocket stay closed.
+            Some(body) if body.get("mustChangePassword") == Some(&Value::Bool(true)) => Outcome::Never(
+                "The account has to change its password before it may do anything else. Change it in CozyVTT's \
+                 web page, then put the new one into the configuration and restart cozyvttd."
+                    .to_owned(),
+            ),
             Some(mut body) => match body.get_mut("user").map(Value::take) {
                 Some(user @ Value::Object(_)) => Outcome::In(user),
                 _ => Outcome::Wait(pause, "Login response is missing the user object".to_owned()),
@@ -388,6 +394,12 @@ mod tests {
         }
         let mfa = judge(StatusCode::OK, None, br#"{"mfaRequired":true}"#);
         assert!(matches!(mfa, Outcome::Never(_)));
+        let flagged = judge(
+            StatusCode::OK,
+            None,
+            br#"{"user":{},"mustChangePassword":true}"#,
+        );
+        assert!(matches!(flagged, Outcome::Never(why) if why.contains("change its password")));
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Session {
         settings: Settings,
         journal: Journal,
     ) -> Result<(Arc<Self>, JoinHandle<()>), reqwest::Error> {
-        let http = http::client()?;
+        let http = http::client(&settings.url)?;
         let session = Arc::new(Self {
             login: Arc::new(Login::new(settings.clone(), http.clone())),
             rest: Rest::new(http.clone(), settings.url.clone()),

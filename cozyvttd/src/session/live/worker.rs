@@ -77,8 +77,6 @@ enum Next {
     Slowly,
     /// When the login allows it.
     At(Instant),
-    /// When the login is unblocked.
-    LoginChange,
 }
 
 impl Ended {
@@ -93,7 +91,7 @@ impl Ended {
     fn login(error: &LoginError, login: &Login) -> Self {
         let next = match &*login.watch().borrow() {
             LoginState::CoolingDown { until, .. } => Next::At(*until),
-            LoginState::Blocked { .. } => Next::LoginChange,
+            LoginState::Blocked { .. } => Next::Slowly,
             _ => Next::Soon,
         };
         Self {
@@ -130,7 +128,7 @@ impl Worker {
             let usual = backoff.after(ended.up_since);
             let until = match ended.next {
                 Next::Soon => Instant::now() + usual,
-                Next::Slowly | Next::LoginChange => Instant::now() + jittered(SLOW_LANE),
+                Next::Slowly => Instant::now() + jittered(SLOW_LANE),
                 Next::At(until) => until,
             };
             self.set(|state| {
