@@ -297,6 +297,8 @@ struct Direct {
 
 impl Direct {
     async fn sign_in(url: &str, account: &Account, campaign: &str) -> Result<Self> {
+        // The client wants to know its TLS library even where it needs none.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().build()?;
         let answer = http
             .post(format!("{url}/api/auth/login"))
