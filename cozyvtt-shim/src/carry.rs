@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cozyvtt_proto::MAX_LINE_BYTES;
 
 use crate::answer::{self, Fate, Trouble};
-use crate::connection::Connection;
+use crate::connection::{Connection, Introduction};
 use crate::line::{Line, LineReader};
 use crate::message::{Id, Message, Method};
 use crate::session::Session;
@@ -104,11 +104,15 @@ fn is_worth_a_connection(message: &Message) -> bool {
 
 /// Connects to `socket` whenever a connection is wanted, and carries the
 /// daemon's lines to the client. Never returns.
-pub(crate) fn from_daemon(socket: &Result<PathBuf, Trouble>, client_id: &str, session: &Session) {
+pub(crate) fn from_daemon(
+    socket: &Result<PathBuf, Trouble>,
+    introduction: &Introduction,
+    session: &Session,
+) {
     loop {
         session.wait_until_wanted();
         let end = match socket {
-            Ok(socket) => one_connection(socket, client_id, session),
+            Ok(socket) => one_connection(socket, introduction, session),
             Err(trouble) => trouble.clone(),
         };
         session.down(&end);
@@ -117,8 +121,8 @@ pub(crate) fn from_daemon(socket: &Result<PathBuf, Trouble>, client_id: &str, se
 
 /// Connects, and carries the daemon's lines until the connection ends; why it
 /// ended.
-fn one_connection(socket: &Path, client_id: &str, session: &Session) -> Trouble {
-    let mut connection = match Connection::open(socket, client_id) {
+fn one_connection(socket: &Path, introduction: &Introduction, session: &Session) -> Trouble {
+    let mut connection = match Connection::open(socket, introduction) {
         Ok(connection) => connection,
         Err(trouble) => return trouble,
     };

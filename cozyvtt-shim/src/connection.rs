@@ -3,11 +3,12 @@
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cozyvtt_proto::hello::{Hello, HelloLine, Reply, ReplyLine};
+use cozyvtt_proto::preset::Selection;
 use cozyvtt_proto::{MAX_LINE_BYTES, PROTOCOL};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -29,7 +30,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects to `socket` and says hello under the name `client_id`.
-    pub(crate) fn open(socket: &Path, client_id: &str) -> Result<Self, Trouble> {
+    pub(crate) fn open(socket: &Path, introduction: &Introduction) -> Result<Self, Trouble> {
         let unreachable = |error: std::io::Error| {
             if error.kind() == std::io::ErrorKind::WouldBlock {
                 let seconds = PATIENCE.as_secs();
@@ -40,7 +41,7 @@ impl Connection {
         };
         let stream = connected(socket).map_err(unreachable)?;
         (&stream)
-            .write_all(&hello(client_id))
+            .write_all(&hello(introduction))
             .map_err(unreachable)?;
         stream
             .set_read_timeout(Some(PATIENCE))
@@ -87,19 +88,41 @@ fn connected(socket: &Path) -> std::io::Result<UnixStream> {
     Ok(UnixStream::from(stream))
 }
 
-fn hello(client_id: &str) -> Vec<u8> {
+/// What the shim says of itself and its client, at every connection.
+#[derive(Debug)]
+pub(crate) struct Introduction {
+    client_id: String,
+    cwd: Option<PathBuf>,
+    toolsets: Option<Vec<String>>,
+}
+
+impl Introduction {
+    /// Of this process, for a client that sees the tools of `selection`.
+    pub(crate) fn new(selection: Option<&Selection>) -> std::io::Result<Self> {
+        Ok(Self {
+            client_id: new_client_id()?,
+            cwd: std::env::current_dir().ok(),
+            toolsets: selection
+                .map(|chosen| chosen.names().iter().map(ToString::to_string).collect()),
+        })
+    }
+}
+
+fn hello(introduction: &Introduction) -> Vec<u8> {
     answer::line(&HelloLine {
         cozyvtt: Hello {
             protocol: PROTOCOL,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
-            client_id: client_id.to_owned(),
+            client_id: introduction.client_id.clone(),
+            cwd: introduction.cwd.clone(),
+            toolsets: introduction.toolsets.clone(),
         },
     })
 }
 
 /// A random name for this process, kept over connections.
-pub(crate) fn new_client_id() -> std::io::Result<String> {
+fn new_client_id() -> std::io::Result<String> {
     let mut bytes = [0_u8; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))

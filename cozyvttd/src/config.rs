@@ -99,6 +99,8 @@ pub struct Config {
     pub file: PathBuf,
     /// The instance's address as far as it is known, for people.
     pub url: Option<String>,
+    /// The folders that documents may be uploaded from, beside the caller's own.
+    pub read_folders: Vec<PathBuf>,
     /// What came out.
     pub settings: Result<Settings, ConfigProblem>,
 }
@@ -112,6 +114,7 @@ struct File {
     email: Option<String>,
     password: Option<SecretString>,
     campaign_id: Option<String>,
+    read_folders: Option<Vec<PathBuf>>,
 }
 
 impl Config {
@@ -128,6 +131,7 @@ impl Config {
                 return Self {
                     url: environment("COZYVTT_URL"),
                     file,
+                    read_folders: Vec::new(),
                     settings: Err(problem),
                 };
             }
@@ -145,7 +149,15 @@ impl Config {
             .filter(|password| !password.expose_secret().is_empty());
         let campaign = from("COZYVTT_CAMPAIGN_ID", parsed.campaign_id);
         let base = BaseUrl::parse(&url);
+        // Without a word about it: the person's own folders, hidden ones aside.
+        let read_folders = parsed
+            .read_folders
+            .unwrap_or_else(|| std::env::home_dir().into_iter().collect())
+            .into_iter()
+            .map(from_home)
+            .collect();
         Self {
+            read_folders,
             url: base.as_ref().ok().map(ToString::to_string),
             settings: settings(base, email, password, campaign, &file),
             file,
@@ -171,6 +183,14 @@ fn settings(
         password,
         campaign: ResourceId::parse(&campaign).map_err(|_| ConfigProblem::BadCampaign)?,
     })
+}
+
+/// `~/games` in the configuration is a folder of the home.
+fn from_home(path: PathBuf) -> PathBuf {
+    match (path.strip_prefix("~"), std::env::home_dir()) {
+        (Ok(rest), Some(home)) => home.join(rest),
+        _ => path,
+    }
 }
 
 fn default_file() -> Option<PathBuf> {

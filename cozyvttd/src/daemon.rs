@@ -16,6 +16,7 @@ use crate::journal::Journal;
 use crate::listen::{ListenError, Listener};
 use crate::private::{FolderError, FolderLock};
 use crate::session::Session;
+use crate::tools::files::Files;
 use crate::{control, mcp};
 
 /// How long running calls may take once the daemon is to stop; a little more
@@ -107,7 +108,15 @@ impl Daemon {
                 (Err(trouble), None)
             }
         };
-        let hub = Arc::new(Hub::new(instance(), socket_dir, state_dir, config, session));
+        let files = files(&config, &state_dir);
+        let hub = Arc::new(Hub::new(
+            instance(),
+            socket_dir,
+            state_dir,
+            config,
+            session,
+            files,
+        ));
         Ok(Self {
             faces: vec![
                 tokio::spawn(mcp::serve(mcp, Arc::clone(&hub))),
@@ -175,9 +184,28 @@ fn begin(config: &Config, state_dir: &Path) -> Result<(Arc<Session>, JoinHandle<
     })
 }
 
-/// The journal's file: one per instance and campaign, named so that a person
-/// recognises it. The hash keeps two apart whose names look the same.
+/// Which files may be read, and where fetched documents go: to a folder of the
+/// campaign's, since ids are unique within one instance alone.
+fn files(config: &Config, state_dir: &Path) -> Files {
+    let place = config
+        .settings
+        .as_ref()
+        .map_or_else(|_| String::new(), place_name);
+    Files::new(
+        config.read_folders.clone(),
+        state_dir.join("documents").join(place),
+        std::env::home_dir(),
+    )
+}
+
+/// The journal's file: one per instance and campaign.
 fn journal_name(settings: &Settings) -> String {
+    format!("journal-{}.sqlite", place_name(settings))
+}
+
+/// A name for an instance and a campaign of it, which a person recognises. The
+/// hash keeps two apart whose names look the same.
+fn place_name(settings: &Settings) -> String {
     let readable = |text: &str| -> String {
         text.chars()
             .map(|c| {
@@ -196,7 +224,7 @@ fn journal_name(settings: &Settings) -> String {
         .split_once("://")
         .map_or(url.as_str(), |(_, place)| place);
     format!(
-        "journal-{}-{}-{:08x}.sqlite",
+        "{}-{}-{:08x}",
         readable(place),
         readable(campaign),
         fingerprint(&settings.url, campaign)

@@ -15,7 +15,8 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::config::Config;
 use crate::session::Session;
-use crate::tools::{Catalog, Definition, Outcome, ToolError};
+use crate::tools::files::Files;
+use crate::tools::{Caller, Catalog, Context, Definition, Outcome, ToolError};
 
 /// This program's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -37,6 +38,7 @@ pub struct Hub {
     pub session: Result<Arc<Session>, Trouble>,
     /// Cancelled when the daemon is to leave.
     pub stop: CancellationToken,
+    files: Arc<Files>,
     catalog: Catalog,
     clients: AtomicU64,
     calls: TaskTracker,
@@ -71,8 +73,10 @@ impl Hub {
         state_dir: PathBuf,
         config: Config,
         session: Result<Arc<Session>, Trouble>,
+        files: Files,
     ) -> Self {
         Self {
+            files: Arc::new(files),
             instance,
             started: Instant::now(),
             socket_dir,
@@ -91,12 +95,25 @@ impl Hub {
         self.catalog.definitions()
     }
 
-    /// Calls a tool; `None` when there is none of that name.
-    pub async fn call(&self, name: &str, arguments: Map<String, Value>) -> Option<Outcome> {
+    /// Calls a tool for `caller`; `None` when there is none of that name.
+    pub async fn call(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+        caller: Arc<Caller>,
+    ) -> Option<Outcome> {
         let _running: TaskTrackerToken = self.calls.token();
-        let available = self.session.clone().map_err(|trouble| {
-            ToolError::Unavailable(format!("{}; {}", trouble.what, trouble.fix))
-        });
+        let available = match &self.session {
+            Ok(session) => Ok(Context {
+                session: Arc::clone(session),
+                caller,
+                files: Arc::clone(&self.files),
+            }),
+            Err(trouble) => Err(ToolError::Unavailable(format!(
+                "{}; {}",
+                trouble.what, trouble.fix
+            ))),
+        };
         let call = self.catalog.call(name, arguments, available)?;
         // One broken tool must not leave its caller waiting for ever.
         let outcome = AssertUnwindSafe(call).catch_unwind().await;

@@ -41,6 +41,7 @@ Configuration file:
   email = \"me@example.org\"        (COZYVTT_EMAIL)
   password = \"…\"                  (COZYVTT_PASSWORD; with it, chmod 600)
   campaign_id = \"…\"               (COZYVTT_CAMPAIGN_ID)
+  read_folders = [\"~/games\"]      documents may be uploaded from here [default: the home]
 A variable wins over the file's value.
 
 Exit codes:

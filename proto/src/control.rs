@@ -4,6 +4,8 @@
 //! taken for a wish; results tolerate them, so that an older program can read
 //! a newer daemon's answer.
 
+use std::path::PathBuf;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -148,6 +150,9 @@ pub struct CallParams {
     /// Its arguments.
     #[serde(default)]
     pub arguments: Map<String, Value>,
+    /// The caller's folder, absolute: where its relative paths begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
 }
 
 /// What the tool answered.

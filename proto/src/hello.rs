@@ -1,5 +1,7 @@
 //! The hello: the one line a client of `mcp.sock` may send before MCP begins.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
 /// The line a client sends: `{"cozyvtt":{...}}`.
@@ -22,6 +24,12 @@ pub struct Hello {
     pub pid: u32,
     /// A random name for this client process, kept over reconnects.
     pub client_id: String,
+    /// The folder it runs in, absolute: where the client's relative paths begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<PathBuf>,
+    /// The presets that it wants to see ([`crate::preset`]); without, all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub toolsets: Option<Vec<String>>,
 }
 
 /// The line the daemon answers with: `{"cozyvtt":{...}}`.

@@ -46,6 +46,7 @@ pub mod event;
 pub mod hello;
 pub mod jsonrpc;
 pub mod paths;
+pub mod preset;
 
 #[cfg(feature = "client")]
 pub mod client;

@@ -1,5 +1,7 @@
 //! The JSON-RPC methods of the control socket.
 
+use std::sync::Arc;
+
 use cozyvtt_proto::control::{
     CallResult, DaemonStatus, DaemonStop, EventPage, EventPoll, Method, Stopping, ToolCall,
     ToolList, Tools,
@@ -12,6 +14,7 @@ use super::status;
 use crate::hub::Hub;
 use crate::journal::PageError;
 use crate::mcp;
+use crate::tools::Caller;
 
 /// Answers one request body.
 pub(super) async fn answer(body: &[u8], hub: &Hub) -> Response {
@@ -63,8 +66,9 @@ async fn call(request: &Request, hub: &Hub) -> Result<Value, RpcError> {
         }
         ToolCall::NAME => {
             let params = params::<ToolCall>(request)?;
+            let caller = Arc::new(Caller { cwd: params.cwd });
             let outcome = hub
-                .call(&params.name, params.arguments)
+                .call(&params.name, params.arguments, caller)
                 .await
                 .ok_or_else(|| {
                     ErrorKind::UnknownTool.error(format!(

@@ -9,12 +9,13 @@ mod store;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cozyvtt_proto::event::EventRecord;
 use serde_json::Value;
 use thiserror::Error;
 use tokio::sync::{Mutex, mpsc, watch};
+use tokio::time::timeout;
 
 pub use cursor::{Page, PageError};
 use store::Store;
@@ -205,6 +206,28 @@ impl Journal {
         })
         .await
         .map_err(|_| JournalError::Closed)?
+    }
+
+    /// The first record after `since` that `wanted` accepts, waiting for it for
+    /// `patience` at most.
+    pub async fn find(
+        &self,
+        since: u64,
+        patience: Duration,
+        wanted: impl Fn(&EventRecord) -> bool + Sync,
+    ) -> Option<EventRecord> {
+        let search = async {
+            let mut at = since;
+            loop {
+                self.beyond(at).await.ok()?;
+                let page = self.page(at, 500).await.ok()?;
+                at = page.next_seq;
+                if let Some(found) = page.events.into_iter().find(&wanted) {
+                    return Some(found);
+                }
+            }
+        };
+        timeout(patience, search).await.ok().flatten()
     }
 
     /// Waits until a record after `seq` is committed.

@@ -4,6 +4,7 @@ use std::io;
 
 use cozyvtt_proto::PROTOCOL;
 use cozyvtt_proto::hello::{Hello, HelloLine, Refusal, Reply, ReplyLine, Welcome, is_hello};
+use cozyvtt_proto::preset::Selection;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::line::{Line, LineReader};
@@ -12,8 +13,8 @@ use crate::hub::VERSION;
 /// How a connection began.
 #[derive(Debug)]
 pub(super) enum Greeting {
-    /// With a hello that was accepted.
-    Welcomed(Hello),
+    /// With a hello that was accepted, and the tools that it chooses.
+    Welcomed(Hello, Selection),
     /// With a hello that was refused; the connection is to be closed.
     Refused,
     /// Without one; this is the first line instead.
@@ -49,7 +50,7 @@ pub(super) async fn greet<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     reply.push(b'\n');
     write.write_all(&reply).await?;
     Ok(match verdict {
-        Ok(hello) => Greeting::Welcomed(hello),
+        Ok((hello, selection)) => Greeting::Welcomed(hello, selection),
         Err(refused) => {
             tracing::warn!(refused, "refused a client");
             Greeting::Refused
@@ -57,7 +58,7 @@ pub(super) async fn greet<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     })
 }
 
-fn judge(line: &[u8]) -> Result<Hello, String> {
+fn judge(line: &[u8]) -> Result<(Hello, Selection), String> {
     let hello = serde_json::from_slice::<HelloLine>(line)
         .map_err(|error| {
             format!("cozyvttd {VERSION} could not read the hello ({error}); install the same version of cozyvttd and cozyvtt-shim")
@@ -70,7 +71,12 @@ fn judge(line: &[u8]) -> Result<Hello, String> {
             hello.version, hello.protocol
         ));
     }
-    Ok(hello)
+    let selection = match &hello.toolsets {
+        None => Selection::all(),
+        Some(names) => Selection::of(names.iter().map(String::as_str))
+            .map_err(|bad| format!("{bad}; mend --toolsets or COZYVTT_MCP_TOOLSETS"))?,
+    };
+    Ok((hello, selection))
 }
 
 #[cfg(test)]
@@ -88,7 +94,7 @@ mod tests {
     async fn a_hello_is_welcomed_with_version_and_instance() {
         let hello = r#"{"cozyvtt":{"protocol":1,"version":"0.1.0","pid":7,"client_id":"c"}}"#;
         let (greeting, written) = reply(&format!("{hello}\n")).await;
-        assert!(matches!(greeting, Greeting::Welcomed(hello) if hello.pid == 7));
+        assert!(matches!(greeting, Greeting::Welcomed(hello, _) if hello.pid == 7));
         let reply: ReplyLine = serde_json::from_str(&written).unwrap();
         assert!(matches!(reply.cozyvtt, Reply::Welcome(welcome) if welcome.instance == "i1"));
     }

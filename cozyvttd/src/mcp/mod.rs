@@ -46,14 +46,16 @@ async fn converse(stream: UnixStream, hub: Arc<Hub>, number: u64) {
         () = hub.stop.cancelled() => return,
         greeting = hello::greet(&mut lines, &mut write, &hub.instance) => greeting,
     };
+    let mut handler = Server::new(Arc::clone(&hub));
     let first = match greeting {
-        Ok(Greeting::Welcomed(hello)) => {
+        Ok(Greeting::Welcomed(hello, selection)) => {
             tracing::info!(
                 client = number,
                 pid = hello.pid,
                 version = hello.version,
                 "a shim connected"
             );
+            handler = handler.for_client(hello, selection);
             None
         }
         Ok(Greeting::None(first)) => Some(first),
@@ -64,7 +66,7 @@ async fn converse(stream: UnixStream, hub: Arc<Hub>, number: u64) {
         }
     };
     let transport = LineTransport::new(lines, write, first, hub.stop.clone());
-    match Server::new(Arc::clone(&hub)).serve(transport).await {
+    match handler.serve(transport).await {
         Ok(running) => {
             let reason = running.waiting().await;
             tracing::debug!(client = number, ?reason, "a client left");

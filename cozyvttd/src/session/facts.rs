@@ -1,23 +1,51 @@
-//! What is known of the campaign from earlier answers, and what clears it.
+//! What is known of the campaign and of the server from earlier answers, and
+//! what clears it.
 
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-/// What is known. Every field is unknown until an answer has shown it.
+/// What is known of the campaign. Every field is unknown until an answer has
+/// shown it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known {
     /// The campaign's name.
     pub name: Option<String>,
     /// The account's role: `DM`, `PLAYER` or `SPECTATOR`.
     pub role: Option<String>,
+    /// The campaign's game system; `Some(None)` is a flexible campaign.
+    pub system: Option<Option<String>>,
+    /// The map that the table was on when the campaign was last read.
+    pub current_map: Option<String>,
     /// Whether chat history can be paged with a cursor (CozyVTT >= 1.4).
     pub chat_cursor: Option<bool>,
 }
 
+/// Something that a server has or lacks, as its own routes show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Feature {
+    /// Documents (CozyVTT >= 1.4).
+    Documents,
+    /// Saved rolls (CozyVTT >= 1.4).
+    SavedRolls,
+    /// Handing the DM's seat on (CozyVTT >= 1.4).
+    DmTransfer,
+    /// The list of sessions and their notes (CozyVTT >= 1.3).
+    Sessions,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    epoch: u64,
+    known: Known,
+    /// Outlives the clearing: the server does not change with our authority.
+    features: BTreeMap<Feature, bool>,
+}
+
 /// The cache. A read that began before the cache was cleared does not fill it.
 #[derive(Debug, Default)]
-pub struct Facts(Mutex<(u64, Known)>);
+pub struct Facts(Mutex<State>);
 
 /// When a read began.
 #[derive(Debug, Clone, Copy)]
@@ -26,43 +54,54 @@ pub struct Epoch(u64);
 impl Facts {
     /// What is known now.
     pub fn known(&self) -> Known {
-        self.with(|(_, known)| known.clone())
+        self.state().known.clone()
     }
 
     /// To be taken before a read whose answer is to be noted.
     pub fn epoch(&self) -> Epoch {
-        self.with(|(epoch, _)| Epoch(*epoch))
+        Epoch(self.state().epoch)
     }
 
-    /// Forgets everything: the authority behind it is gone or has changed.
+    /// Forgets everything about the campaign: the authority behind it is gone or
+    /// has changed.
     pub fn clear(&self) {
-        self.with(|state| *state = (state.0 + 1, Known::default()));
+        let mut state = self.state();
+        state.epoch += 1;
+        state.known = Known::default();
     }
 
     /// Notes what an answer has shown, unless the cache was cleared since the
     /// read began.
     pub fn note(&self, began: Epoch, note: impl FnOnce(&mut Known)) {
-        self.with(|(epoch, known)| {
-            if *epoch == began.0 {
-                note(known);
-            }
-        });
+        let mut state = self.state();
+        if state.epoch == began.0 {
+            note(&mut state.known);
+        }
     }
 
     /// Notes a `campaign` object; `user` is the account's id.
     pub fn note_campaign(&self, began: Epoch, campaign: &Value, user: Option<&str>) {
+        let text = |key: &str| campaign[key].as_str().map(ToOwned::to_owned);
         self.note(began, |known| {
-            known.name = campaign["name"].as_str().map(ToOwned::to_owned);
+            known.name = text("name");
             known.role = role(campaign, user);
+            known.system = Some(text("gameSystem"));
+            known.current_map = text("currentMapId");
         });
     }
 
-    fn with<T>(&self, body: impl FnOnce(&mut (u64, Known)) -> T) -> T {
-        let mut state = self
-            .0
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        body(&mut state)
+    /// Whether the server has a feature, if an answer has shown it.
+    pub fn feature(&self, feature: Feature) -> Option<bool> {
+        self.state().features.get(&feature).copied()
+    }
+
+    /// Notes that an answer has shown a feature, or its absence.
+    pub fn note_feature(&self, feature: Feature, has: bool) {
+        self.state().features.insert(feature, has);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -107,5 +146,14 @@ mod tests {
         assert_eq!(facts.known(), Known::default());
         facts.note(facts.epoch(), |known| known.chat_cursor = Some(true));
         assert_eq!(facts.known().chat_cursor, Some(true));
+    }
+
+    #[test]
+    fn what_the_server_has_outlives_the_clearing() {
+        let facts = Facts::default();
+        facts.note_feature(Feature::Documents, false);
+        facts.clear();
+        assert_eq!(facts.feature(Feature::Documents), Some(false));
+        assert_eq!(facts.feature(Feature::SavedRolls), None);
     }
 }

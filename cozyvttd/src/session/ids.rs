@@ -1,5 +1,7 @@
 //! Ids of the server's things, each of which names exactly one path segment.
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 /// An id that can stand as one segment of a path. Whatever it holds is
@@ -29,6 +31,27 @@ impl ResourceId {
     /// The id as the server gave it.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for ResourceId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+impl JsonSchema for ResourceId {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ResourceId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "minLength": 1})
+    }
+
+    fn inline_schema() -> bool {
+        true
     }
 }
 

@@ -5,6 +5,7 @@ pub mod budget;
 pub mod facts;
 mod http;
 pub mod ids;
+pub mod lanes;
 pub mod live;
 pub mod login;
 pub mod packet;
@@ -14,6 +15,7 @@ pub mod socketio;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cozyvtt_proto::event::EventRecord;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
@@ -21,9 +23,10 @@ use crate::config::{BaseUrl, Settings};
 use crate::journal::Journal;
 use budget::Budget;
 use facts::Facts;
-use live::{Link, LinkState, Phase, Worker};
+use lanes::{Lanes, Right};
+use live::{EmitError, Link, LinkState, Phase, Worker};
 use login::Login;
-use rest::{Request, Rest, RestError};
+use rest::{Expect, Fetched, ROUTE_MISSING, Request, Rest, RestError};
 
 /// CozyVTT up to 1.5.0 takes 30 rolls a minute from one account; two are left
 /// to the person who plays with the same account in a browser.
@@ -33,6 +36,9 @@ const ROLL_WINDOW: Duration = Duration::from_secs(60);
 /// How long a roll may wait for its turn: well within the time limits of MCP
 /// clients, which start at 60 s.
 const ROLL_PATIENCE: Duration = Duration::from_secs(45);
+
+/// How long a lane stays closed after an event whose effect does not show.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// A session, shared by everything that talks to the table.
 #[derive(Debug)]
@@ -47,6 +53,8 @@ pub struct Session {
     pub journal: Journal,
     /// The rolls of all agents.
     pub rolls: Budget,
+    /// The writes of all agents.
+    pub lanes: Lanes,
 }
 
 impl Session {
@@ -68,6 +76,7 @@ impl Session {
             link: Link::new(),
             journal,
             rolls: Budget::new(ROLLS, ROLL_WINDOW, ROLL_PATIENCE),
+            lanes: Lanes::default(),
             settings,
         });
         let worker = Worker {
@@ -102,6 +111,21 @@ impl Session {
         &self.login
     }
 
+    /// Waits until there is a session.
+    ///
+    /// # Errors
+    ///
+    /// [`RestError::NotSignedIn`].
+    pub async fn signed_in(&self) -> Result<(), RestError> {
+        let session = self.login.ensure().await;
+        session.map(drop).map_err(RestError::NotSignedIn)
+    }
+
+    /// The account's id, once it has signed in.
+    pub fn user_id(&self) -> Option<String> {
+        self.login.user()?["id"].as_str().map(ToOwned::to_owned)
+    }
+
     /// The REST side.
     pub fn rest(&self) -> &Rest {
         &self.rest
@@ -119,23 +143,98 @@ impl Session {
         path
     }
 
-    /// Sends a request within the session; the answer is a JSON object that
-    /// holds an object or array `key`.
+    /// Sends a request within the session; the answer is a JSON object of the
+    /// expected form.
     ///
     /// # Errors
     ///
     /// [`RestError`].
-    pub async fn request(&self, request: &Request<'_>, key: &str) -> Result<Value, RestError> {
-        // A 401 says that the session has ended, and with it every authority
-        // that came from it.
-        let unauthorized = || {
-            self.facts.clear();
-            self.link
-                .invalidate("REST returned 401; previous WS authentication has been invalidated");
+    pub async fn request(&self, request: &Request<'_>, expect: Expect) -> Result<Value, RestError> {
+        let answer = self
+            .rest
+            .json(&self.login, request, expect, &|| self.unauthorized())
+            .await;
+        self.learn(request, &answer);
+        answer
+    }
+
+    /// Fetches the file that a [`Request::file`] asks for.
+    ///
+    /// # Errors
+    ///
+    /// [`RestError`].
+    pub async fn fetch(&self, request: &Request<'_>) -> Result<Fetched, RestError> {
+        let answer = self
+            .rest
+            .fetch(&self.login, request, &|| self.unauthorized())
+            .await;
+        self.learn(request, &answer);
+        answer
+    }
+
+    /// Sends an event, and keeps `rights` until the table has shown its effect:
+    /// an event that `effect` accepts, or a refusal. A table that stays silent
+    /// keeps the lane closed for [`SILENCE`] at most. Gives the newest sequence
+    /// number from before the send.
+    ///
+    /// # Errors
+    ///
+    /// [`EmitError`].
+    pub async fn emit_in(
+        &self,
+        rights: Vec<Right>,
+        name: &'static str,
+        payload: Value,
+        effect: impl Fn(&EventRecord) -> bool + Send + Sync + 'static,
+    ) -> Result<u64, EmitError> {
+        let since = self.link.emit(name, payload).await?;
+        let journal = self.journal.clone();
+        tokio::spawn(async move {
+            journal
+                .find(since, SILENCE, |event| {
+                    event.event == "system.error" || effect(event)
+                })
+                .await;
+            drop(rights);
+        });
+        Ok(since)
+    }
+
+    /// A 401 says that the session has ended, and with it every authority that
+    /// came from it.
+    fn unauthorized(&self) {
+        self.facts.clear();
+        self.link
+            .invalidate("REST returned 401; previous WS authentication has been invalidated");
+    }
+
+    fn learn<T>(&self, request: &Request<'_>, answer: &Result<T, RestError>) {
+        let Some(feature) = request.proves else {
+            return;
         };
-        self.rest
-            .json(&self.login, request, key, &unauthorized)
-            .await
+        match answer {
+            Ok(_) => self.facts.note_feature(feature, true),
+            Err(RestError::Http {
+                status: 404,
+                message,
+                ..
+            }) if message == ROUTE_MISSING => self.facts.note_feature(feature, false),
+            Err(_) => {}
+        }
+    }
+
+    /// The campaign's game system, read when it is not known; `None` is a
+    /// flexible campaign.
+    ///
+    /// # Errors
+    ///
+    /// [`RestError`].
+    pub async fn system(&self) -> Result<Option<String>, RestError> {
+        if let Some(system) = self.facts.known().system {
+            return Ok(system);
+        }
+        let campaign = self.read_campaign().await?;
+        Ok(campaign["gameSystem"].as_str().map(ToOwned::to_owned))
     }
 
     /// Reads the campaign and notes what it shows.
@@ -146,7 +245,7 @@ impl Session {
     pub async fn read_campaign(&self) -> Result<Value, RestError> {
         let began = self.facts.epoch();
         let request = Request::get(self.in_campaign(&[]));
-        let mut body = self.request(&request, "campaign").await?;
+        let mut body = self.request(&request, Expect::Has("campaign")).await?;
         let campaign = body["campaign"].take();
         let user = self.login.user();
         let user = user.as_ref().and_then(|user| user["id"].as_str());

@@ -4,11 +4,15 @@
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
+use reqwest::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH};
+use reqwest::multipart::{Form, Part};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use thiserror::Error;
 use tokio::time::Instant;
 
+use super::facts::Feature;
 use super::http::{self, network_cause};
 use super::login::{self, Login, LoginError};
 use crate::config::BaseUrl;
@@ -27,6 +31,15 @@ const BACK_OFF: [Duration; 3] = [
 /// Longest `Retry-After` that a caller is kept waiting for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long one file may take to be sent or fetched.
+const FILE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Largest file that is fetched, in bytes: above CozyVTT's own limit of 50 MiB.
+pub const MAX_FILE: usize = 64 * 1024 * 1024;
+
+/// CozyVTT's words for a route that this version of it does not have.
+pub const ROUTE_MISSING: &str = "The requested resource does not exist";
+
 /// One request.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
@@ -36,19 +49,91 @@ pub struct Request<'a> {
     pub path: Vec<&'a str>,
     /// Query parameters.
     pub query: Vec<(&'static str, String)>,
-    /// A JSON body.
-    pub body: Option<Value>,
+    /// What goes along.
+    pub body: Body,
+    /// What is to come back.
+    pub wants: Wants,
+    /// What the answer to it shows of the server.
+    pub proves: Option<Feature>,
+}
+
+/// What goes along with a request.
+#[derive(Debug, Clone)]
+pub enum Body {
+    /// Nothing.
+    None,
+    /// A JSON object.
+    Json(Value),
+    /// A file with fields, as a form.
+    Upload(Upload),
+}
+
+/// What is to come back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wants {
+    /// A JSON object.
+    Json,
+    /// A file, unless it is still the one with this `ETag`.
+    File(Option<String>),
+}
+
+/// A file with fields.
+#[derive(Debug, Clone)]
+pub struct Upload {
+    /// The fields, in the order in which they are sent: before the file, since the
+    /// server's error texts depend on it.
+    pub fields: Vec<(&'static str, String)>,
+    /// The file's name.
+    pub file_name: String,
+    /// Its MIME type.
+    pub mime: &'static str,
+    /// Its content.
+    pub content: Bytes,
 }
 
 impl<'a> Request<'a> {
-    /// A read.
-    pub fn get(path: impl Into<Vec<&'a str>>) -> Self {
+    fn new(method: Method, path: impl Into<Vec<&'a str>>, body: Body) -> Self {
         Self {
-            method: Method::GET,
+            method,
             path: path.into(),
             query: Vec::new(),
-            body: None,
+            body,
+            wants: Wants::Json,
+            proves: None,
         }
+    }
+
+    /// A read.
+    pub fn get(path: impl Into<Vec<&'a str>>) -> Self {
+        Self::new(Method::GET, path, Body::None)
+    }
+
+    /// A file that is fetched, unless it is still the one with this `ETag`.
+    pub fn file(path: impl Into<Vec<&'a str>>, etag: Option<String>) -> Self {
+        Self {
+            wants: Wants::File(etag),
+            ..Self::get(path)
+        }
+    }
+
+    /// An addition.
+    pub fn post(path: impl Into<Vec<&'a str>>, body: Value) -> Self {
+        Self::new(Method::POST, path, Body::Json(body))
+    }
+
+    /// A change.
+    pub fn put(path: impl Into<Vec<&'a str>>, body: Value) -> Self {
+        Self::new(Method::PUT, path, Body::Json(body))
+    }
+
+    /// A removal.
+    pub fn delete(path: impl Into<Vec<&'a str>>) -> Self {
+        Self::new(Method::DELETE, path, Body::None)
+    }
+
+    /// A file that is sent.
+    pub fn upload(path: impl Into<Vec<&'a str>>, upload: Upload) -> Self {
+        Self::new(Method::POST, path, Body::Upload(upload))
     }
 
     /// Adds a query parameter.
@@ -57,6 +142,43 @@ impl<'a> Request<'a> {
         self.query.push((key, value.to_string()));
         self
     }
+
+    /// Says what the answer shows of the server: a success that it has `feature`,
+    /// the words of a missing route that it has not.
+    #[must_use]
+    pub fn proves(mut self, feature: Feature) -> Self {
+        self.proves = Some(feature);
+        self
+    }
+}
+
+/// What an answer that says it worked has to look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// A JSON object with an object or an array of that name.
+    Has(&'static str),
+    /// A JSON object with a sentence `message`; none at all will do.
+    Message,
+    /// A JSON object; none at all will do for a write.
+    Object,
+}
+
+/// A file, or the word that it has not changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fetched {
+    /// It has not changed since the given `ETag`.
+    NotModified,
+    /// The file.
+    File {
+        /// The MIME type, in lower case and without parameters.
+        mime: String,
+        /// The charset, when one was given.
+        charset: Option<String>,
+        /// The `ETag`, as it came.
+        etag: Option<String>,
+        /// The content.
+        content: Vec<u8>,
+    },
 }
 
 /// Why a request got no usable answer.
@@ -124,6 +246,7 @@ pub struct Rest {
 #[derive(Debug)]
 struct Answer {
     status: StatusCode,
+    headers: HeaderMap,
     body: Vec<u8>,
 }
 
@@ -146,7 +269,7 @@ impl Rest {
     }
 
     /// Sends a request within the session and gives back the JSON object that
-    /// answers it, which holds `key`. `unauthorized` is told of every 401.
+    /// answers it. `unauthorized` is told of every 401.
     ///
     /// # Errors
     ///
@@ -155,20 +278,50 @@ impl Rest {
         &self,
         login: &Login,
         request: &Request<'_>,
-        key: &str,
+        expect: Expect,
         unauthorized: &(dyn Fn() + Sync),
     ) -> Result<Value, RestError> {
         let answer = self.authorized(login, request, unauthorized).await?;
-        let invalid = |reason: String| RestError::Invalid {
+        let reads = request.method == Method::GET;
+        check(&answer.body, expect, reads).map_err(|reason| RestError::Invalid {
             status: answer.status.as_u16(),
             reason,
-        };
-        let body: Value = serde_json::from_slice(&answer.body)
-            .map_err(|_| invalid("the body is not valid JSON".to_owned()))?;
-        match body.get(key) {
-            Some(Value::Object(_) | Value::Array(_)) => Ok(body),
-            _ => Err(invalid(format!("the body has no {key:?}"))),
+        })
+    }
+
+    /// Fetches the file that a [`Request::file`] asks for.
+    ///
+    /// # Errors
+    ///
+    /// [`RestError`].
+    pub async fn fetch(
+        &self,
+        login: &Login,
+        request: &Request<'_>,
+        unauthorized: &(dyn Fn() + Sync),
+    ) -> Result<Fetched, RestError> {
+        let answer = self.authorized(login, request, unauthorized).await?;
+        if answer.status == StatusCode::NOT_MODIFIED {
+            return Ok(Fetched::NotModified);
         }
+        let header = |name| {
+            answer
+                .headers
+                .get(name)
+                .and_then(|value: &HeaderValue| value.to_str().ok())
+        };
+        let kind = header(CONTENT_TYPE).unwrap_or("application/octet-stream");
+        let (mime, parameters) = kind.split_once(';').unwrap_or((kind, ""));
+        Ok(Fetched::File {
+            mime: mime.trim().to_ascii_lowercase(),
+            charset: parameters.split(';').find_map(|parameter| {
+                let (name, value) = parameter.trim().split_once('=')?;
+                name.eq_ignore_ascii_case("charset")
+                    .then(|| value.trim_matches('"').to_ascii_lowercase())
+            }),
+            etag: header(ETAG).map(ToOwned::to_owned),
+            content: answer.body,
+        })
     }
 
     /// `GET /health`, outside of any session: the answer's JSON object, or none
@@ -251,16 +404,24 @@ impl Rest {
     async fn exchange(&self, request: &Request<'_>) -> Result<Exchange, RestError> {
         let url = self.base.under(request.path.iter().copied());
         let path = url.path().to_owned();
+        // Files are larger and slower than anything else.
+        let fetched = matches!(request.wants, Wants::File(_));
+        let file = fetched || matches!(request.body, Body::Upload(_));
         let mut builder = self
             .http
             .request(request.method.clone(), url)
-            .timeout(TIMEOUT);
+            .timeout(if file { FILE_TIMEOUT } else { TIMEOUT });
         if !request.query.is_empty() {
             builder = builder.query(&request.query);
         }
-        if let Some(body) = &request.body {
-            builder = builder.json(body);
+        if let Wants::File(Some(etag)) = &request.wants {
+            builder = builder.header(IF_NONE_MATCH, etag);
         }
+        builder = match &request.body {
+            Body::None => builder,
+            Body::Json(body) => builder.json(body),
+            Body::Upload(upload) => builder.multipart(form(upload)),
+        };
         let failed = |cause: String, sent: bool| {
             self.note(Err(&cause));
             RestError::Network {
@@ -279,13 +440,18 @@ impl Rest {
             .await
             .map_err(|error| failed(network_cause(&error), !error.is_connect()))?;
         let status = response.status();
-        let asked = login::retry_after(response.headers(), SystemTime::now());
-        let body = http::body(response, http::MAX_BODY)
+        let headers = response.headers().clone();
+        let limit = if file { MAX_FILE } else { http::MAX_BODY };
+        let body = http::body(response, limit)
             .await
             .map_err(|cause| failed(cause, true))?;
         self.note(Ok(()));
-        if status.is_success() {
-            return Ok(Exchange::Answer(Answer { status, body }));
+        if status.is_success() || (status == StatusCode::NOT_MODIFIED && fetched) {
+            return Ok(Exchange::Answer(Answer {
+                status,
+                headers,
+                body,
+            }));
         }
         let json = serde_json::from_slice::<Value>(&body).ok();
         let error = RestError::Http {
@@ -294,6 +460,7 @@ impl Rest {
             body: json,
         };
         if status == StatusCode::TOO_MANY_REQUESTS {
+            let asked = login::retry_after(&headers, SystemTime::now());
             Ok(Exchange::TooMany { asked, error })
         } else {
             Err(error)
@@ -315,6 +482,45 @@ impl Rest {
     }
 }
 
+fn form(upload: &Upload) -> Form {
+    let form = upload
+        .fields
+        .iter()
+        .fold(Form::new(), |form, (name, value)| {
+            form.text(*name, value.clone())
+        });
+    let size = upload.content.len() as u64;
+    let file =
+        Part::stream_with_length(upload.content.clone(), size).file_name(upload.file_name.clone());
+    // A constant of ours, so this cannot fail.
+    match file.mime_str(upload.mime) {
+        Ok(file) => form.part("file", file),
+        Err(_) => form,
+    }
+}
+
+/// The object in a body, if it is what was expected; else what is wrong with it.
+fn check(body: &[u8], expect: Expect, reads: bool) -> Result<Value, String> {
+    if body.trim_ascii().is_empty() && !reads && !matches!(expect, Expect::Has(_)) {
+        return Ok(Value::Object(serde_json::Map::new()));
+    }
+    let body: Value =
+        serde_json::from_slice(body).map_err(|_| "the body is not valid JSON".to_owned())?;
+    if !body.is_object() {
+        return Err("the body is no JSON object".to_owned());
+    }
+    let fits = match expect {
+        Expect::Object => true,
+        Expect::Has(key) => matches!(body.get(key), Some(Value::Object(_) | Value::Array(_))),
+        Expect::Message => matches!(body.get("message"), Some(Value::String(_))),
+    };
+    match expect {
+        _ if fits => Ok(body),
+        Expect::Has(key) => Err(format!("the body has no {key:?}")),
+        Expect::Message | Expect::Object => Err("the body has no \"message\"".to_owned()),
+    }
+}
+
 /// What came back.
 enum Exchange {
     Answer(Answer),
@@ -324,4 +530,32 @@ enum Exchange {
         asked: Option<Duration>,
         error: RestError,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_empty_body_will_do_for_a_write_and_not_for_a_read() {
+        assert_eq!(check(b"", Expect::Object, false), Ok(json!({})));
+        assert_eq!(check(b" ", Expect::Message, false), Ok(json!({})));
+        assert!(check(b"", Expect::Object, true).is_err());
+        assert!(check(b"", Expect::Has("token"), false).is_err());
+    }
+
+    #[test]
+    fn an_answer_has_to_be_an_object_with_what_was_asked_for() {
+        for body in ["<html>", "[1]", "5", "{\"maps\":5}", "{}"] {
+            assert!(
+                check(body.as_bytes(), Expect::Has("maps"), true).is_err(),
+                "{body}"
+            );
+        }
+        assert!(check(br#"{"maps":[]}"#, Expect::Has("maps"), true).is_ok());
+        assert!(check(br#"{"message":"done"}"#, Expect::Message, false).is_ok());
+        assert!(check(br#"{"message":5}"#, Expect::Message, false).is_err());
+    }
 }

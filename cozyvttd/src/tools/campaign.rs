@@ -1,12 +1,15 @@
 //! The campaign: where an agent finds out where it is.
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::arguments::NoArguments;
-use super::{Hints, Tool, ToolError};
+use super::gate::{HIT_DICE, ROLLED_INITIATIVE, SRD_CREATURES};
+use super::{Context, Hints, Tool, ToolError};
 use crate::session::Session;
-use crate::session::facts;
-use crate::session::rest::{Request, RestError};
+use crate::session::facts::{self, Feature};
+use crate::session::rest::{Expect, Request, RestError};
 
 /// The fields of a campaign that an agent is shown.
 const SHOWN: [&str; 7] = [
@@ -33,7 +36,8 @@ impl Tool for Get {
     const HINTS: Hints = Hints::READS;
     type Arguments = NoArguments;
 
-    async fn run(_: NoArguments, session: &Session) -> Result<Value, ToolError> {
+    async fn run(_: NoArguments, context: &Context) -> Result<Value, ToolError> {
+        let session = &context.session;
         let health = health(session).await;
         let campaign = session.read_campaign().await?;
         let me = session.login().user().unwrap_or_default();
@@ -46,9 +50,9 @@ impl Tool for Get {
         Ok(json!({
             "health": health,
             "campaign": shown,
-            "features": features(system),
+            "features": features(system, |feature| session.facts().feature(feature)),
             "feature_evidence": {
-                "new_api": "Nothing was probed: these depend on the server's version, and using the tool tells.",
+                "new_api": "Nothing was probed. true: a call has worked; false: the server answered that it has no such route; unknown: not tried yet.",
                 "hitdice_spend": "Only the game system is known; older servers ignore the event without an answer.",
             },
             "role": facts::role(&campaign, me["id"].as_str()),
@@ -74,17 +78,16 @@ async fn health(session: &Session) -> Value {
     }
 }
 
-fn features(system: Option<&str>) -> Value {
-    let fifth_edition = system == Some("DND_5E");
-    let rolled_initiative = matches!(system, Some("DND_5E" | "PATHFINDER_2E" | "SHADOWRUN_6E"));
+fn features(system: Option<&str>, shown: impl Fn(Feature) -> Option<bool>) -> Value {
+    let proven = |feature| shown(feature).map_or_else(|| json!("unknown"), Value::from);
     json!({
-        "srd_creature_library": fifth_edition,
+        "srd_creature_library": SRD_CREATURES.allows(system),
         "homebrew_creature_library": true,
-        "initiative_roll": rolled_initiative,
-        "documents": "unknown",
-        "saved_rolls": "unknown",
-        "dm_transfer": "unknown",
-        "hitdice_spend": if fifth_edition { json!("unknown") } else { json!(false) },
+        "initiative_roll": ROLLED_INITIATIVE.allows(system),
+        "documents": proven(Feature::Documents),
+        "saved_rolls": proven(Feature::SavedRolls),
+        "dm_transfer": proven(Feature::DmTransfer),
+        "hitdice_spend": if HIT_DICE.allows(system) { json!("unknown") } else { json!(false) },
     })
 }
 
@@ -94,7 +97,10 @@ async fn current_map(session: &Session, campaign: &Value) -> Value {
         return Value::Null;
     };
     let listed: Result<Value, RestError> = session
-        .request(&Request::get(session.in_campaign(&["maps"])), "maps")
+        .request(
+            &Request::get(session.in_campaign(&["maps"])),
+            Expect::Has("maps"),
+        )
         .await;
     let maps = listed.unwrap_or_default();
     maps["maps"]
@@ -112,17 +118,66 @@ async fn current_map(session: &Session, campaign: &Value) -> Value {
         })
 }
 
+/// `campaign_transfer_dm`
+pub(super) struct TransferDm;
+
+/// To whom.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TransferDmArguments {
+    /// The member's user id, from campaign members or character_list; your own takes the seat back, when you own the campaign.
+    user_id: String,
+}
+
+impl Tool for TransferDm {
+    const NAME: &'static str = "campaign_transfer_dm";
+    const TITLE: &'static str = "Hand the DM's seat on";
+    const DESCRIPTION: &'static str = "Makes another member the DM; whoever was DM becomes a player, and the \
+        campaign keeps its owner. From then on this account may no longer do what only the DM may. The DM, \
+        the campaign's owner and admins may. Ask the people at the table first. Fails for somebody who is \
+        no member or is DM already; servers before 1.4 cannot do it.";
+    const HINTS: Hints = Hints::CHANGES;
+    type Arguments = TransferDmArguments;
+
+    fn check(arguments: &TransferDmArguments) -> Result<(), String> {
+        if arguments.user_id.is_empty() {
+            return Err("user_id must not be empty".to_owned());
+        }
+        Ok(())
+    }
+
+    async fn run(arguments: TransferDmArguments, context: &Context) -> Result<Value, ToolError> {
+        let session = &context.session;
+        let request = Request::put(
+            session.in_campaign(&["dm"]),
+            json!({"userId": arguments.user_id}),
+        )
+        .proves(Feature::DmTransfer);
+        let answer = session.request(&request, Expect::Object).await?;
+        // Who may do what has changed, whether or not the table is told.
+        session.facts().clear();
+        Ok(answer)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn features_follow_the_game_system_and_nothing_else() {
-        assert_eq!(features(Some("DND_5E"))["srd_creature_library"], true);
-        assert_eq!(features(Some("DND_5E"))["hitdice_spend"], "unknown");
-        let coc = features(Some("CALL_OF_CTHULHU_7E"));
+    fn t_cmp_02_features_follow_the_game_system_and_what_answers_have_shown() {
+        let fresh = |system| features(system, |_| None);
+        assert_eq!(fresh(Some("DND_5E"))["srd_creature_library"], true);
+        assert_eq!(fresh(Some("DND_5E"))["hitdice_spend"], "unknown");
+        assert_eq!(fresh(Some("DND_5E"))["documents"], "unknown");
+        let coc = fresh(Some("CALL_OF_CTHULHU_7E"));
         assert_eq!(coc["initiative_roll"], false);
         assert_eq!(coc["hitdice_spend"], false);
-        assert_eq!(features(None)["initiative_roll"], false);
+        assert_eq!(fresh(None)["initiative_roll"], false);
+        let known = features(None, |feature| Some(feature == Feature::Documents));
+        assert_eq!(
+            (&known["documents"], &known["saved_rolls"]),
+            (&json!(true), &json!(false))
+        );
     }
 }

@@ -5,9 +5,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::receipt::receipt;
-use super::{Hints, Tool, ToolError};
-use crate::session::Session;
-use crate::session::rest::Request;
+use super::{Context, Hints, Tool, ToolError};
+use crate::session::lanes::Lane;
+use crate::session::rest::{Expect, Request};
 
 /// CozyVTT's limit for one line; we count characters, the server UTF-16 units.
 const MAX_CONTENT: usize = 2000;
@@ -59,10 +59,11 @@ impl Tool for Read {
         Ok(())
     }
 
-    async fn run(arguments: ReadArguments, session: &Session) -> Result<Value, ToolError> {
+    async fn run(arguments: ReadArguments, context: &Context) -> Result<Value, ToolError> {
+        let session = &context.session;
         let paged = arguments.cursor.is_some();
         if paged && session.facts().known().chat_cursor == Some(false) {
-            return Err(ToolError::Unsupported(NO_CURSOR));
+            return Err(ToolError::Refused(NO_CURSOR.to_owned()));
         }
         let mut request =
             Request::get(session.in_campaign(&["messages"])).query("limit", arguments.limit);
@@ -70,7 +71,7 @@ impl Tool for Read {
             request = request.query("cursor", cursor);
         }
         let began = session.facts().epoch();
-        let page = session.request(&request, "messages").await?;
+        let page = session.request(&request, Expect::Has("messages")).await?;
         // A `nextCursor` of null (the last page) shows support as well.
         let supported = page["pagination"]
             .as_object()
@@ -79,7 +80,7 @@ impl Tool for Read {
             .facts()
             .note(began, |known| known.chat_cursor = Some(supported));
         if paged && !supported {
-            return Err(ToolError::Unsupported(NO_CURSOR));
+            return Err(ToolError::Refused(NO_CURSOR.to_owned()));
         }
         Ok(page)
     }
@@ -129,9 +130,16 @@ impl Tool for Send {
         Ok(())
     }
 
-    async fn run(arguments: SendArguments, session: &Session) -> Result<Value, ToolError> {
+    async fn run(arguments: SendArguments, context: &Context) -> Result<Value, ToolError> {
+        let session = &context.session;
         let line = json!({"content": arguments.content, "type": arguments.label});
-        let since = session.link.emit("chat.message", line.clone()).await?;
+        let right = session.lanes.take(Lane::Chat).await?;
+        let me = session.user_id();
+        let since = session
+            .emit_in(vec![right], "chat.message", line.clone(), move |event| {
+                event.event == "chat.message" && event.payload["userId"].as_str() == me.as_deref()
+            })
+            .await?;
         Ok(receipt(since, line))
     }
 }

@@ -5,8 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::receipt::receipt;
-use super::{Hints, Tool, ToolError};
-use crate::session::Session;
+use super::{Context, Hints, Tool, ToolError};
 
 /// `dice_roll`
 pub(super) struct Roll;
@@ -40,7 +39,7 @@ impl Tool for Roll {
     const HINTS: Hints = Hints::ADDS;
     type Arguments = RollArguments;
 
-    async fn run(arguments: RollArguments, session: &Session) -> Result<Value, ToolError> {
+    async fn run(arguments: RollArguments, context: &Context) -> Result<Value, ToolError> {
         let mut roll = json!({
             "expression": arguments.expression,
             "secret": arguments.is_secret,
@@ -51,8 +50,8 @@ impl Tool for Roll {
         if let Some(name) = &arguments.character_name {
             roll["characterName"] = json!(name);
         }
-        session.rolls.take().await?;
-        let since = session.link.emit("dice.roll", roll).await?;
+        context.session.rolls.take().await?;
+        let since = context.session.link.emit("dice.roll", roll).await?;
         Ok(receipt(
             since,
             json!({

@@ -5,11 +5,9 @@ use thiserror::Error;
 
 use crate::journal::PageError;
 use crate::session::budget::QueueFull;
+use crate::session::lanes::LaneBusy;
 use crate::session::live::EmitError;
-use crate::session::rest::RestError;
-
-/// CozyVTT's words for a route that this version of it does not have.
-const ROUTE_MISSING: &str = "The requested resource does not exist";
+use crate::session::rest::{ROUTE_MISSING, RestError};
 
 /// What a call came to.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,9 +25,20 @@ pub enum ToolError {
     /// There is no session: the configuration or the journal is wrong.
     #[error("{0}")]
     Unavailable(String),
-    /// The request cannot be made to this server.
+    /// What was asked for cannot be done here; nothing was sent.
     #[error("{0}")]
-    Unsupported(&'static str),
+    Refused(String),
+    /// Part of it was done, and the rest was not.
+    #[error("{sentence}")]
+    Partial {
+        /// What was done, what was not, and what not to do now.
+        sentence: String,
+        /// What is needed to go on from there.
+        recovery: Value,
+    },
+    /// Other writes to the same thing take too long.
+    #[error(transparent)]
+    Lane(#[from] LaneBusy),
     /// REST failed.
     #[error(transparent)]
     Rest(#[from] RestError),
@@ -84,8 +93,10 @@ impl Outcome {
 /// The sentence, and the server's own answer where there is one.
 fn explain(error: &ToolError) -> (String, Option<Value>) {
     let sentence = error.to_string();
-    let ToolError::Rest(rest) = error else {
-        return (sentence, None);
+    let rest = match error {
+        ToolError::Rest(rest) => rest,
+        ToolError::Partial { recovery, .. } => return (sentence, Some(recovery.clone())),
+        _ => return (sentence, None),
     };
     let data = |status: u16, upstream: Value| Some(json!({"status": status, "upstream": upstream}));
     match rest {

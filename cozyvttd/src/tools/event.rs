@@ -4,8 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Hints, Tool, ToolError};
-use crate::session::Session;
+use super::{Context, Hints, Tool, ToolError};
 
 /// `events_poll`
 pub(super) struct Poll;
@@ -57,7 +56,8 @@ impl Tool for Poll {
             .ok_or_else(|| "since must be >= 0 and limit must be in 1..500".to_owned())
     }
 
-    async fn run(arguments: PollArguments, session: &Session) -> Result<Value, ToolError> {
+    async fn run(arguments: PollArguments, context: &Context) -> Result<Value, ToolError> {
+        let session = &context.session;
         // `check` has refused everything else.
         let (since, limit) = arguments.bounds().unwrap_or((0, 100));
         session.link.settled().await;

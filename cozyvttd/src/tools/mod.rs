@@ -6,14 +6,25 @@
 
 mod arguments;
 mod campaign;
+mod character;
 mod chat;
+mod creature;
 mod dice;
+mod document;
 mod envelope;
 mod event;
+pub mod files;
+mod gate;
+mod initiative;
 mod map;
+mod merge;
 mod receipt;
+mod saved_roll;
+mod session;
+mod token;
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -24,6 +35,7 @@ use serde_json::{Map, Value};
 
 use crate::session::Session;
 pub use envelope::{Outcome, ToolError};
+use files::Files;
 
 /// A tool: everything that is to be known of it stands together.
 trait Tool: 'static {
@@ -47,8 +59,26 @@ trait Tool: 'static {
     /// Does it; the value is the envelope's `data`.
     fn run(
         arguments: Self::Arguments,
-        session: &Session,
+        context: &Context,
     ) -> impl Future<Output = Result<Value, ToolError>> + Send;
+}
+
+/// What a tool works with.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The session with the table.
+    pub session: Arc<Session>,
+    /// Who calls.
+    pub caller: Arc<Caller>,
+    /// Which files may be read and where fetched ones go.
+    pub files: Arc<Files>,
+}
+
+/// Who calls a tool, as far as a tool has to know.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Caller {
+    /// Where its relative paths begin.
+    pub cwd: Option<PathBuf>,
 }
 
 /// What a tool does to the table, in MCP's four hints. All tools reach out to a
@@ -76,6 +106,18 @@ impl Hints {
         destructive: false,
         idempotent: false,
     };
+    /// Changes or consumes something.
+    const CHANGES: Self = Self {
+        read_only: false,
+        destructive: true,
+        idempotent: false,
+    };
+    /// Takes something away; it stays away however often it is asked for.
+    const DELETES: Self = Self {
+        read_only: false,
+        destructive: true,
+        idempotent: true,
+    };
 }
 
 /// A tool as clients see it.
@@ -93,8 +135,8 @@ pub struct Definition {
     pub hints: Hints,
 }
 
-/// How a session is got at, or why there is none.
-pub type Available = Result<Arc<Session>, ToolError>;
+/// What a tool works with, or why there is nothing to work with.
+pub type Available = Result<Context, ToolError>;
 
 type Call = fn(&Definition, Map<String, Value>, Available) -> BoxFuture<'static, Outcome>;
 
@@ -109,12 +151,47 @@ pub struct Catalog(Vec<Entry>);
 impl Default for Catalog {
     fn default() -> Self {
         Self(vec![
+            entry::<document::CampaignList>(),
             entry::<campaign::Get>(),
+            entry::<campaign::TransferDm>(),
+            entry::<character::Create>(),
+            entry::<character::Delete>(),
+            entry::<character::Get>(),
+            entry::<character::HitDiceSpend>(),
+            entry::<character::List>(),
+            entry::<character::Update>(),
+            entry::<character::Validate>(),
             entry::<chat::Read>(),
             entry::<chat::Send>(),
+            entry::<creature::Search>(),
             entry::<dice::Roll>(),
+            entry::<document::Create>(),
+            entry::<document::Delete>(),
+            entry::<document::List>(),
+            entry::<document::Read>(),
+            entry::<document::Share>(),
+            entry::<document::Unshare>(),
+            entry::<document::Update>(),
+            entry::<document::UploadFile>(),
             entry::<event::Poll>(),
+            entry::<initiative::Manage>(),
+            entry::<initiative::Read>(),
+            entry::<map::Create>(),
+            entry::<map::Delete>(),
             entry::<map::List>(),
+            entry::<map::Switch>(),
+            entry::<saved_roll::Create>(),
+            entry::<saved_roll::Delete>(),
+            entry::<saved_roll::List>(),
+            entry::<saved_roll::Update>(),
+            entry::<session::List>(),
+            entry::<session::Manage>(),
+            entry::<session::NotesUpdate>(),
+            entry::<token::Add>(),
+            entry::<token::Delete>(),
+            entry::<token::HpUpdate>(),
+            entry::<token::Move>(),
+            entry::<token::PlaceCreature>(),
         ])
     }
 }
@@ -130,10 +207,10 @@ impl Catalog {
         &self,
         name: &str,
         arguments: Map<String, Value>,
-        session: Available,
+        context: Available,
     ) -> Option<BoxFuture<'static, Outcome>> {
         let entry = self.0.iter().find(|entry| entry.definition.name == name)?;
-        Some((entry.call)(&entry.definition, arguments, session))
+        Some((entry.call)(&entry.definition, arguments, context))
     }
 }
 
@@ -161,7 +238,7 @@ fn entry<T: Tool>() -> Entry {
 fn call<T: Tool>(
     definition: &Definition,
     arguments: Map<String, Value>,
-    session: Available,
+    context: Available,
 ) -> BoxFuture<'static, Outcome> {
     let arguments = arguments::read::<T::Arguments>(T::NAME, arguments, &definition.schema)
         .and_then(|arguments| T::check(&arguments).map(|()| arguments));
@@ -170,8 +247,8 @@ fn call<T: Tool>(
         Err(sentence) => return std::future::ready(Outcome::bad_arguments(sentence)).boxed(),
     };
     async move {
-        let result = match session {
-            Ok(session) => T::run(arguments, &session).await,
+        let result = match context {
+            Ok(context) => T::run(arguments, &context).await,
             Err(unavailable) => Err(unavailable),
         };
         match result {
@@ -213,6 +290,14 @@ mod tests {
             let least = if properties.is_empty() { 120 } else { 200 };
             assert!(tool.description.len() >= least, "{}", tool.name);
         }
+    }
+
+    #[test]
+    fn the_catalog_holds_exactly_the_tools_of_the_presets() {
+        let catalog = Catalog::default();
+        let names: std::collections::BTreeSet<_> =
+            catalog.definitions().map(|tool| tool.name).collect();
+        assert_eq!(names, cozyvtt_proto::preset::all_tools());
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
     let params = CallParams {
         name: args.tool.clone(),
         arguments,
+        cwd: std::env::current_dir().ok(),
     };
     let result = match daemon.try_ask::<ToolCall>(params, PATIENCE).await {
         Ok(result) => result,

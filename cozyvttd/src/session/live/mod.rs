@@ -162,6 +162,15 @@ impl Link {
         let _ = timeout_at(deadline, first).await;
     }
 
+    /// Waits until the link is up, as long as that makes sense.
+    ///
+    /// # Errors
+    ///
+    /// [`EmitError::NotReady`].
+    pub async fn up(&self) -> Result<(), EmitError> {
+        self.ready().await.map(drop)
+    }
+
     /// Sends an event once the link is up. Gives the newest sequence number from
     /// before the send: whatever the event causes has a larger one.
     ///
