@@ -3,6 +3,7 @@
 mod answer;
 mod auth;
 mod campaigns;
+mod character_life;
 mod characters;
 mod fields;
 mod front;
@@ -12,6 +13,7 @@ mod messages;
 mod mfa;
 mod sessions;
 mod sheet_rules;
+mod sheet_shapes;
 mod spoil;
 mod token_rules;
 mod tokens;
@@ -78,11 +80,7 @@ pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer
         .route("/api/auth/change-password", post(auth::change_password))
         .route("/api/campaigns", get(campaigns::list))
         .nest("/api/campaigns/{campaign}", campaign)
-        .route("/api/characters", get(characters::list))
-        .route(
-            "/api/characters/{character}",
-            get(characters::get).put(characters::update),
-        )
+        .nest("/api/characters", characters())
         .fallback(front::unknown)
         .method_not_allowed_fallback(front::unknown)
         .with_state(hub.clone())
@@ -95,4 +93,19 @@ pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer
             .nest(&hub.options.base_path, routes)
             .fallback(front::unknown)
     }
+}
+
+/// The routes below `/api/characters`.
+fn characters() -> Router<Arc<Hub>> {
+    Router::new()
+        .route("/", get(characters::list).post(character_life::create))
+        .route(
+            "/{character}",
+            get(characters::get)
+                .put(characters::update)
+                .delete(character_life::delete),
+        )
+        .route("/{character}/assign", post(character_life::assign))
+        .route("/{character}/copy", post(character_life::copy))
+        .route("/{character}/validate", get(character_life::validate))
 }

@@ -173,6 +173,10 @@ fn dispatch(hub: &Arc<Hub>, socket: &SocketRef, event: &str, payload: Option<Val
             let hub = hub.clone();
             tokio::spawn(async move { characters::change_hp(&hub, &from).await });
         }
+        "character.hitdice.spend" if !hub.version().is_old() => {
+            let hub = hub.clone();
+            tokio::spawn(async move { characters::spend_hit_die(&hub, &from).await });
+        }
         other => {
             if let Some(action) = other.strip_prefix("initiative.") {
                 initiative::event(hub, from, action);

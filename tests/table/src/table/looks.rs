@@ -118,6 +118,12 @@ impl Table {
         Some(found.id.clone())
     }
 
+    /// The ids of all characters, in the order they were made.
+    pub fn character_ids(&self) -> Vec<String> {
+        let world = self.hub.world();
+        world.characters.iter().map(|one| one.id.clone()).collect()
+    }
+
     /// A character's sheet, null for an unknown character.
     pub fn sheet(&self, character_id: &str) -> Value {
         let world = self.hub.world();

@@ -25,7 +25,7 @@ pub(crate) use number::plain;
 pub(crate) use people::{SignIn, User};
 pub(crate) use session::GameSession;
 pub(crate) use sheet::Character;
-pub(crate) use sheet::{hit_points, set_current_hit_points};
+pub(crate) use sheet::{hit_points, name_key, set_current_hit_points};
 
 /// Everything a real server keeps in its database, and the initiative, which it
 /// keeps in memory.

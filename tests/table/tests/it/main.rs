@@ -8,6 +8,7 @@
 )]
 
 mod binary;
+mod characters;
 mod chat;
 mod connect;
 mod dice;
