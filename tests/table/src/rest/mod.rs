@@ -5,9 +5,12 @@ mod auth;
 mod campaigns;
 mod character_life;
 mod characters;
+mod creatures;
 mod fields;
 mod front;
 mod gate;
+mod lead;
+mod macros;
 mod maps;
 mod messages;
 mod mfa;
@@ -44,6 +47,9 @@ pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer
             axum::routing::delete(campaigns::remove_member),
         )
         .route("/members/{user}/role", put(campaigns::set_role))
+        .route("/creatures", get(creatures::list))
+        .route("/creatures/seed/status", get(creatures::seed_status))
+        .route("/creatures/{creature}", get(creatures::get))
         .route("/messages", get(messages::list))
         .route("/resume", put(sessions::resume))
         .route("/sessions/{session}/pause", put(sessions::pause))
@@ -63,6 +69,12 @@ pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer
             .route("/sessions", get(sessions::list).post(sessions::start))
             .route("/sessions/{session}/notes", put(sessions::set_notes))
             .route("/dice-rolls", get(messages::dice_rolls))
+            .route("/dm", put(lead::transfer))
+            .route("/macros", get(macros::list).post(macros::create))
+            .route(
+                "/macros/{macro}",
+                get(macros::get).put(macros::update).delete(macros::delete),
+            )
     };
     let routes = Router::new()
         .route("/health", get(auth::health))

@@ -6,6 +6,7 @@ mod chat;
 mod dice;
 mod floor;
 mod initiative;
+mod lead;
 mod maps;
 mod presence;
 mod tokens;
