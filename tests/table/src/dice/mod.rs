@@ -3,7 +3,7 @@
 mod parse;
 mod roll;
 
-pub(crate) use roll::{RollError, Rolled, roll};
+pub(crate) use roll::{RollError, Rolled, check, roll};
 
 /// The largest number of dice in one expression.
 const MAX_DICE: u32 = 100;

@@ -36,17 +36,27 @@ impl RollError {
     }
 }
 
+/// Reads `expression` as `version` would, without rolling.
+pub(crate) fn check(expression: &str, version: Version) -> Result<(), RollError> {
+    read(expression, version).map(|_| ())
+}
+
+fn read(expression: &str, version: Version) -> Result<Vec<Piece>, RollError> {
+    let pieces = parse(expression).map_err(RollError::Invalid)?;
+    if !version.is_old() && !well_formed(&pieces) {
+        let why = "Every operator needs a term on both sides.".to_owned();
+        return Err(RollError::Invalid(why));
+    }
+    Ok(pieces)
+}
+
 /// Reads and rolls `expression` as `version` would.
 pub(crate) fn roll(
     expression: &str,
     version: Version,
     rng: &mut impl Rng,
 ) -> Result<Rolled, RollError> {
-    let pieces = parse(expression).map_err(RollError::Invalid)?;
-    if !version.is_old() && !well_formed(&pieces) {
-        let why = "Every operator needs a term on both sides.".to_owned();
-        return Err(RollError::Invalid(why));
-    }
+    let pieces = read(expression, version)?;
     let mut rolls = Vec::new();
     let mut formula = Vec::new();
     let mut values = Vec::new();

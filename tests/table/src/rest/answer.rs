@@ -82,13 +82,20 @@ impl Answer {
         Self::error(StatusCode::CONFLICT, "Conflict", message).with("code", json!(code))
     }
 
+    /// 400 without the usual two keys.
+    pub(crate) fn odd(body: Value) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, body)
+    }
+
     /// 500, with the sentence the server shows for anything unexpected.
     pub(crate) fn broken() -> Self {
-        Self::error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "Internal Server Error",
-            "An unexpected error occurred",
-        )
+        Self::failed("An unexpected error occurred")
+    }
+
+    /// 500 with a sentence of its own.
+    pub(crate) fn failed(message: &str) -> Self {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Self::error(status, "Internal Server Error", message)
     }
 
     pub(crate) fn too_large() -> Self {

@@ -11,7 +11,7 @@ use super::gate::Request;
 use super::maps::asset_path;
 use super::sheet_rules;
 use crate::hub::Hub;
-use crate::world::{Character, GameSystem, Role, World, hit_points, now};
+use crate::world::{Character, GameSystem, Role, World, hit_points, name_key, now};
 
 type Ctx = State<Arc<Hub>>;
 type Req = Extension<Request>;
@@ -30,7 +30,7 @@ pub(crate) async fn list(State(hub): Ctx, Extension(request): Req) -> Outcome {
     Ok(Answer::ok(json!({ "characters": characters })))
 }
 
-fn find<'a>(world: &'a World, id: &str) -> Result<&'a Character, Answer> {
+pub(super) fn find<'a>(world: &'a World, id: &str) -> Result<&'a Character, Answer> {
     world
         .character(id)
         .ok_or_else(|| Answer::missing("Character not found"))
@@ -70,7 +70,7 @@ pub(crate) async fn update(
 ) -> Outcome {
     let user = request.user()?;
     let old = hub.version().is_old();
-    let body = &request.body;
+    let mut body = request.body.clone();
     let before = {
         let world = hub.world();
         let character = find(&world, &id)?;
@@ -87,56 +87,96 @@ pub(crate) async fn update(
         }
         character.clone()
     };
-    check(&before, body, old)?;
+    check(&before, &body, old)?;
+    if let Some(data) = body.get_mut("data").filter(|_| !old) {
+        sheet_rules::prune(before.game_system, data);
+    }
 
     tokio::time::sleep(hub.options.write_hold).await;
 
-    let (row, campaign, hp_changed) = {
-        let mut world = hub.world();
-        let stored = world
-            .character_mut(&id)
-            .ok_or_else(|| Answer::missing("Character not found"))?;
-        if let Some(data) = body.get("data") {
-            stored.data = data.clone();
-            if let (false, None, Some(name)) =
-                (old, body["name"].as_str(), data["characterName"].as_str())
-            {
-                name.clone_into(&mut stored.name);
-            }
-        }
-        if let Some(name) = body["name"].as_str() {
-            name.trim().clone_into(&mut stored.name);
-        }
-        if let Some(url) = body.get("tokenImageUrl") {
-            stored.token_image_url = url.as_str().map(|url| asset_path("tokens", url));
-        }
-        stored.updated_at = now();
-        let hp = hit_points(stored.game_system, &stored.data);
-        let hp_changed =
-            hp.filter(|hp| Some(hp) != hit_points(before.game_system, &before.data).as_ref());
-        let stored = stored.clone();
-        (
-            world.character_row(&stored),
-            stored.campaign_id.clone(),
-            hp_changed,
-        )
-    };
+    let saved = save(&hub, &before, &body)?;
     hub.log.touch();
-    if let Some(campaign) = campaign {
-        let mut event = json!({ "characterId": id, "character": row, "userId": user });
-        if !old {
-            event["tokensChanged"] = json!(false);
-        }
-        hub.send_to_room(&campaign, "character.updated", &event);
-        if let Some(hp) = hp_changed.filter(|_| !old) {
-            let event = json!({ "characterId": id, "hp": hp });
-            hub.send_to_room(&campaign, "character.hp.updated", &event);
-        }
-    }
+    tell(&hub, &before, &saved, &user);
     Ok(Answer::ok(json!({
         "message": "Character updated successfully",
-        "character": row,
+        "character": hub.world().character_row(&saved.character),
     })))
+}
+
+/// A character as it was saved.
+struct Saved {
+    character: Character,
+    /// The campaigns on whose maps its tokens got a new picture.
+    repainted: Vec<String>,
+}
+
+fn save(hub: &Hub, before: &Character, body: &Value) -> Result<Saved, Answer> {
+    let old = hub.version().is_old();
+    let mut world = hub.world();
+    let stored = world
+        .character_mut(&before.id)
+        .ok_or_else(|| Answer::missing("Character not found"))?;
+    if let Some(data) = body.get("data") {
+        stored.data = data.clone();
+        let written = name_key(stored.game_system).and_then(|key| data[key].as_str());
+        if let (false, None, Some(name)) = (old, body["name"].as_str(), written) {
+            name.clone_into(&mut stored.name);
+        }
+    }
+    if let Some(name) = body["name"].as_str() {
+        name.trim().clone_into(&mut stored.name);
+    }
+    if let Some(url) = body.get("tokenImageUrl") {
+        stored.token_image_url = url.as_str().map(|url| asset_path("tokens", url));
+    }
+    stored.updated_at = now();
+    let character = stored.clone();
+    let mut repainted = Vec::new();
+    if !old && character.token_image_url != before.token_image_url {
+        let picture = character.token_image_url.clone().unwrap_or_default();
+        repainted = world.repaint_tokens(&character.id, &picture);
+    }
+    Ok(Saved {
+        character,
+        repainted,
+    })
+}
+
+/// Tells the campaign, and since 1.5 those whose maps show the character.
+fn tell(hub: &Hub, before: &Character, saved: &Saved, user: &str) {
+    let old = hub.version().is_old();
+    let character = &saved.character;
+    let home = character.campaign_id.as_deref();
+    if let Some(campaign) = home {
+        let row = hub.world().character_row(character);
+        let mut event = json!({ "characterId": character.id, "character": row, "userId": user });
+        if !old {
+            let here = saved.repainted.iter().any(|one| one == campaign);
+            event["tokensChanged"] = json!(here);
+        }
+        hub.send_to_room(campaign, "character.updated", &event);
+        let hp = hit_points(character.game_system, &character.data);
+        let hp_before = hit_points(before.game_system, &before.data);
+        if let Some(hp) = hp.filter(|hp| !old && Some(hp) != hp_before.as_ref()) {
+            let event = json!({ "characterId": character.id, "hp": hp });
+            hub.send_to_room(campaign, "character.hp.updated", &event);
+        }
+    }
+    for campaign in &saved.repainted {
+        if home != Some(campaign) {
+            let event = json!({ "characterId": character.id, "tokensChanged": true });
+            hub.send_to_room(campaign, "character.updated", &event);
+        }
+    }
+}
+
+/// A name of a character, trimmed.
+pub(super) fn name(value: &Value) -> Result<&str, Answer> {
+    value
+        .as_str()
+        .map(str::trim)
+        .filter(|name| (1..=200).contains(&name.chars().count()))
+        .ok_or_else(|| Answer::invalid("Character name must be 1 to 200 characters"))
 }
 
 /// Whether the body may be saved over `before`.
@@ -150,13 +190,8 @@ fn check(before: &Character, body: &Value, old: bool) -> Result<(), Answer> {
             "Cannot change game system of an existing character",
         ));
     }
-    if let Some(name) = body.get("name") {
-        let length = name.as_str().map_or(0, |name| name.trim().chars().count());
-        if !(1..=200).contains(&length) {
-            return Err(Answer::invalid(
-                "Character name must be 1 to 200 characters",
-            ));
-        }
+    if let Some(sent) = body.get("name") {
+        name(sent)?;
     }
     if let Some(stamp) = body.get("updatedAt")
         && !old
@@ -167,14 +202,8 @@ fn check(before: &Character, body: &Value, old: bool) -> Result<(), Answer> {
             "This character was changed by someone else since you opened it.",
         ));
     }
-    if let Some(data) = body.get("data") {
-        let faults = sheet_rules::faults(before.game_system, data);
-        if !faults.is_empty() {
-            return Err(
-                Answer::invalid("Character data does not match game system schema")
-                    .with("validationErrors", Value::Array(faults)),
-            );
-        }
+    match body.get("data") {
+        Some(data) => sheet_rules::check(before.game_system, data),
+        None => Ok(()),
     }
-    Ok(())
 }

@@ -3,15 +3,20 @@
 mod answer;
 mod auth;
 mod campaigns;
+mod character_life;
 mod characters;
+mod creatures;
 mod fields;
 mod front;
 mod gate;
+mod lead;
+mod macros;
 mod maps;
 mod messages;
 mod mfa;
 mod sessions;
 mod sheet_rules;
+mod sheet_shapes;
 mod spoil;
 mod token_rules;
 mod tokens;
@@ -42,6 +47,9 @@ pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer
             axum::routing::delete(campaigns::remove_member),
         )
         .route("/members/{user}/role", put(campaigns::set_role))
+        .route("/creatures", get(creatures::list))
+        .route("/creatures/seed/status", get(creatures::seed_status))
+        .route("/creatures/{creature}", get(creatures::get))
         .route("/messages", get(messages::list))
         .route("/resume", put(sessions::resume))
         .route("/sessions/{session}/pause", put(sessions::pause))
@@ -61,6 +69,12 @@ pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer
             .route("/sessions", get(sessions::list).post(sessions::start))
             .route("/sessions/{session}/notes", put(sessions::set_notes))
             .route("/dice-rolls", get(messages::dice_rolls))
+            .route("/dm", put(lead::transfer))
+            .route("/macros", get(macros::list).post(macros::create))
+            .route(
+                "/macros/{macro}",
+                get(macros::get).put(macros::update).delete(macros::delete),
+            )
     };
     let routes = Router::new()
         .route("/health", get(auth::health))
@@ -78,11 +92,7 @@ pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer
         .route("/api/auth/change-password", post(auth::change_password))
         .route("/api/campaigns", get(campaigns::list))
         .nest("/api/campaigns/{campaign}", campaign)
-        .route("/api/characters", get(characters::list))
-        .route(
-            "/api/characters/{character}",
-            get(characters::get).put(characters::update),
-        )
+        .nest("/api/characters", characters())
         .fallback(front::unknown)
         .method_not_allowed_fallback(front::unknown)
         .with_state(hub.clone())
@@ -95,4 +105,19 @@ pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer
             .nest(&hub.options.base_path, routes)
             .fallback(front::unknown)
     }
+}
+
+/// The routes below `/api/characters`.
+fn characters() -> Router<Arc<Hub>> {
+    Router::new()
+        .route("/", get(characters::list).post(character_life::create))
+        .route(
+            "/{character}",
+            get(characters::get)
+                .put(characters::update)
+                .delete(character_life::delete),
+        )
+        .route("/{character}/assign", post(character_life::assign))
+        .route("/{character}/copy", post(character_life::copy))
+        .route("/{character}/validate", get(character_life::validate))
 }

@@ -1,98 +1,129 @@
-//! What a sheet needs to be saved: the required fields of its game system.
+//! Whether a sheet may be saved, and what becomes of it when it is.
 
 use serde_json::{Value, json};
 
-use crate::world::GameSystem;
-
-/// A required field: its path and what it has to be.
-enum Needs {
-    Text,
-    Whole(i64, i64),
-}
-
-const ABILITIES: [&str; 6] = [
-    "strength",
-    "dexterity",
-    "constitution",
-    "intelligence",
-    "wisdom",
-    "charisma",
-];
+use super::answer::Answer;
+use super::sheet_shapes::{Field, Shape, sheet};
+use crate::world::{GameSystem, User, name_key};
 
 /// What is wrong with the sheet, as the server lists it; empty for nothing.
+/// A flexible sheet is never wrong.
 pub(super) fn faults(system: Option<GameSystem>, data: &Value) -> Vec<Value> {
-    required(system)
-        .into_iter()
-        .filter_map(|(path, needs)| fault(data, &path, &needs))
-        .collect()
+    let mut faults = Vec::new();
+    if let Some(system) = system {
+        look(&sheet(system), Some(data), "", &mut faults);
+    }
+    faults
 }
 
-fn required(system: Option<GameSystem>) -> Vec<(String, Needs)> {
-    let texts = |names: &[&str]| -> Vec<(String, Needs)> {
-        names
-            .iter()
-            .map(|name| ((*name).to_owned(), Needs::Text))
-            .collect()
+/// The 400 of a sheet that is wrong.
+pub(super) fn check(system: Option<GameSystem>, data: &Value) -> Result<(), Answer> {
+    let faults = faults(system, data);
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(
+        Answer::invalid("Character data does not match game system schema")
+            .with("validationErrors", Value::Array(faults)),
+    )
+}
+
+/// Drops the keys the system's sheet does not know, as 1.5 does.
+pub(super) fn prune(system: Option<GameSystem>, data: &mut Value) {
+    if let Some(system) = system {
+        cut(&sheet(system), data);
+    }
+}
+
+/// Writes the names of the character and of the player into a new sheet that
+/// leaves them out, as 1.5 does.
+pub(super) fn sign(system: Option<GameSystem>, data: &mut Value, name: &str, player: &User) {
+    let Some((key, Value::Object(sheet))) = name_key(system).map(|key| (key, data)) else {
+        return;
     };
-    let level = ("level".to_owned(), Needs::Whole(1, 20));
-    match system {
-        Some(GameSystem::Dnd5e) => {
-            let mut all = texts(&["characterName", "class", "race"]);
-            all.push(level);
-            all.push(("proficiencyBonus".to_owned(), Needs::Whole(2, 6)));
-            for ability in ABILITIES {
-                all.push((format!("stats.{ability}.score"), Needs::Whole(1, 30)));
-                all.push((format!("stats.{ability}.modifier"), Needs::Whole(-5, 10)));
-            }
-            all
+    for (key, text) in [(key, name), ("playerName", player.display_name.as_str())] {
+        let blank = match sheet.get(key) {
+            None | Some(Value::Null) => true,
+            Some(value) => value == "",
+        };
+        if blank {
+            sheet.insert(key.to_owned(), json!(text));
         }
-        Some(GameSystem::Pathfinder2e) => {
-            let mut all = texts(&["characterName", "class", "ancestry", "heritage"]);
-            all.push(level);
-            for ability in ABILITIES {
-                all.push((format!("attributes.{ability}.score"), Needs::Whole(1, 30)));
-                all.push((
-                    format!("attributes.{ability}.modifier"),
-                    Needs::Whole(-5, 10),
-                ));
-            }
-            all
+    }
+}
+
+fn cut(shape: &Shape, value: &mut Value) {
+    let (Shape::Block(fields), Value::Object(found)) = (shape, value) else {
+        return;
+    };
+    if fields.is_empty() {
+        return;
+    }
+    found.retain(|key, _| fields.iter().any(|field| field.name == key));
+    for field in fields {
+        if let Some(inner) = found.get_mut(field.name) {
+            cut(&field.shape, inner);
         }
-        Some(GameSystem::Shadowrun6e) => texts(&["characterName", "metatype", "archetype"]),
-        Some(GameSystem::CallOfCthulhu7e) => {
-            let mut all = texts(&["investigatorName", "occupation", "era"]);
-            for name in ["STR", "CON", "SIZ", "DEX", "APP", "INT", "POW", "EDU"] {
-                for (part, most) in [("regular", 100), ("half", 50), ("fifth", 20)] {
-                    all.push((
-                        format!("characteristics.{name}.{part}"),
-                        Needs::Whole(0, most),
-                    ));
+    }
+}
+
+fn look(shape: &Shape, value: Option<&Value>, path: &str, faults: &mut Vec<Value>) {
+    let found = kind(value);
+    let wanted = match shape {
+        Shape::Any => return,
+        Shape::Text | Shape::Word => "string",
+        Shape::Flag => "boolean",
+        Shape::List => "array",
+        Shape::Number | Shape::Between(..) | Shape::AtLeast(_) => "number",
+        Shape::Block(_) => "object",
+    };
+    if found != wanted {
+        let message = format!("Invalid input: expected {wanted}, received {found}");
+        faults.push(json!({ "path": path, "message": message, "code": "invalid_type" }));
+        return;
+    }
+    let number = value.and_then(Value::as_f64).unwrap_or_default();
+    let mut complain = |message: String, code: &str| {
+        faults.push(json!({ "path": path, "message": message, "code": code }));
+    };
+    #[allow(clippy::cast_precision_loss)] // small bounds
+    match shape {
+        Shape::Word if value.is_some_and(|text| text == "") => complain(
+            "Too small: expected string to have >=1 characters".to_owned(),
+            "too_small",
+        ),
+        Shape::Between(least, _) | Shape::AtLeast(least) if number < *least as f64 => complain(
+            format!("Too small: expected number to be >={least}"),
+            "too_small",
+        ),
+        Shape::Between(_, most) if number > *most as f64 => complain(
+            format!("Too big: expected number to be <={most}"),
+            "too_big",
+        ),
+        Shape::Block(fields) => {
+            for Field {
+                name,
+                shape,
+                required,
+            } in fields
+            {
+                let inner = value.and_then(|value| value.get(name));
+                if *required || inner.is_some() {
+                    let path = if path.is_empty() {
+                        (*name).to_owned()
+                    } else {
+                        format!("{path}.{name}")
+                    };
+                    look(shape, inner, &path, faults);
                 }
             }
-            all
         }
-        None => Vec::new(),
+        _ => {}
     }
 }
 
-fn fault(data: &Value, path: &str, needs: &Needs) -> Option<Value> {
-    let mut value = Some(data);
-    let mut reached = Vec::new();
-    for part in path.split('.') {
-        let Some(inner) = value else { break };
-        value = inner.get(part);
-        reached.push(part);
-        if value.is_none() {
-            break;
-        }
-    }
-    let deeper = reached.len() < path.split('.').count();
-    let wanted = match needs {
-        _ if deeper => "object",
-        Needs::Text => "string",
-        Needs::Whole(..) => "number",
-    };
-    let found = match value {
+fn kind(value: Option<&Value>) -> &'static str {
+    match value {
         None => "undefined",
         Some(Value::Null) => "null",
         Some(Value::Bool(_)) => "boolean",
@@ -100,37 +131,5 @@ fn fault(data: &Value, path: &str, needs: &Needs) -> Option<Value> {
         Some(Value::String(_)) => "string",
         Some(Value::Array(_)) => "array",
         Some(Value::Object(_)) => "object",
-    };
-    let complaint = |message: String, code: &str| {
-        Some(json!({ "path": reached.join("."), "message": message, "code": code }))
-    };
-    if found != wanted {
-        let message = format!("Invalid input: expected {wanted}, received {found}");
-        return complaint(message, "invalid_type");
-    }
-    match needs {
-        Needs::Text if value.is_some_and(|text| text == "") => complaint(
-            "Too small: expected string to have >=1 characters".to_owned(),
-            "too_small",
-        ),
-        Needs::Whole(least, most) => {
-            let number = value.and_then(Value::as_f64).unwrap_or_default();
-            #[allow(clippy::cast_precision_loss)] // small bounds
-            let (low, high) = (*least as f64, *most as f64);
-            if number < low {
-                complaint(
-                    format!("Too small: expected number to be >={least}"),
-                    "too_small",
-                )
-            } else if number > high {
-                complaint(
-                    format!("Too big: expected number to be <={most}"),
-                    "too_big",
-                )
-            } else {
-                None
-            }
-        }
-        Needs::Text => None,
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::sheets::{Fifth, fifth_edition};
-use super::{CharacterPlan, MapPlan, Person, Scene, TokenPlan};
+use super::{CharacterPlan, CreaturePlan, MapPlan, Person, Scene, TokenPlan};
 
 /// The five accounts of every scene.
 pub(super) fn people() -> Vec<Person> {
@@ -38,8 +38,19 @@ pub(super) fn scene() -> Scene {
         armor_class: 18,
         hit_die: 8,
     });
-    Scene::new("The Hollow Bell").main(|campaign| {
+    Scene::new("The Hollow Bell").library().main(|campaign| {
         campaign
+            .creature(
+                CreaturePlan::new("Reed Stalker", 14, 18)
+                    .challenge("1/2")
+                    .kind("Medium monstrosity")
+                    .action(
+                        "Barbed Reed",
+                        "+4 to hit, reach 10 ft. Hit: 1d8 + 2 piercing.",
+                    )
+                    .image("/api/assets/tokens/5f0c5a0e-6b1f-4d53-9d5e-0a5b8f0f1a05"),
+            )
+            .creature(CreaturePlan::new("Bell Warden", 16, 40).challenge("2"))
             .description("A drowned valley, and a bell that rings below the water.")
             .character(CharacterPlan::new("player1", "Brannoc Thornfield").sheet(brannoc))
             .character(CharacterPlan::new("player2", "Sunniva Ashlocke").sheet(sunniva))

@@ -1,10 +1,13 @@
 //! What is on the table at the start: people, campaigns, maps, characters, chat.
 
+mod creature;
 mod first_night;
+mod library;
 mod plan;
 mod set;
 mod sheets;
 
+pub use creature::CreaturePlan;
 pub use plan::{CampaignPlan, CharacterPlan, MapPlan, Person, TokenPlan};
 pub(crate) use set::{Set, set};
 
@@ -17,6 +20,8 @@ pub(crate) use set::{Set, set};
 pub struct Scene {
     pub(crate) people: Vec<Person>,
     pub(crate) campaigns: Vec<CampaignPlan>,
+    /// What every campaign can place.
+    pub(crate) library: Vec<CreaturePlan>,
 }
 
 impl Scene {
@@ -30,6 +35,7 @@ impl Scene {
                 ("player2", crate::Role::Player),
                 ("spectator", crate::Role::Spectator),
             ])],
+            library: Vec::new(),
         }
     }
 
@@ -49,6 +55,20 @@ impl Scene {
             self.campaigns.insert(0, change(main));
         }
         self
+    }
+
+    /// Adds a creature to the library all campaigns share (`source` `srd`).
+    #[must_use]
+    pub fn creature(mut self, creature: CreaturePlan) -> Self {
+        self.library.push(creature);
+        self
+    }
+
+    /// Adds the library of the default scene: a dozen made-up creatures, a third
+    /// of them with a picture.
+    #[must_use]
+    pub fn library(self) -> Self {
+        library::creatures().into_iter().fold(self, Self::creature)
     }
 
     /// Adds another campaign.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::CreaturePlan;
 use crate::world::{GameSystem, Role};
 
 /// An account to be.
@@ -91,6 +92,7 @@ pub struct CampaignPlan {
     pub(crate) maps: Vec<MapPlan>,
     pub(crate) characters: Vec<CharacterPlan>,
     pub(crate) lines: Vec<(String, String)>,
+    pub(crate) creatures: Vec<CreaturePlan>,
 }
 
 impl CampaignPlan {
@@ -106,6 +108,7 @@ impl CampaignPlan {
             maps: Vec::new(),
             characters: Vec::new(),
             lines: Vec::new(),
+            creatures: Vec::new(),
         }
     }
 
@@ -163,6 +166,13 @@ impl CampaignPlan {
     #[must_use]
     pub fn character(mut self, character: CharacterPlan) -> Self {
         self.characters.push(character);
+        self
+    }
+
+    /// Adds a creature of the campaign's own (`source` `custom`).
+    #[must_use]
+    pub fn creature(mut self, creature: CreaturePlan) -> Self {
+        self.creatures.push(creature);
         self
     }
 

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
-use super::{CampaignPlan, CharacterPlan, MapPlan, Scene, TokenPlan, sheets};
+use super::{CampaignPlan, CharacterPlan, CreaturePlan, MapPlan, Scene, TokenPlan, sheets};
 use crate::builder::Options;
 use crate::table::Account;
 use crate::world::{
-    Campaign, Character, GameSession, GameSystem, LineKind, Map, Membership, Role, User, World,
-    default_token, now,
+    Campaign, Character, Creature, GameSession, GameSystem, LineKind, Map, Membership, Role, User,
+    World, default_token, now,
 };
 
 /// A scene that was set.
@@ -49,6 +49,9 @@ pub(crate) fn set(scene: &Scene, options: &Options) -> anyhow::Result<Set> {
             updated_at: now(),
             last_login_at: None,
         });
+    }
+    for creature in &scene.library {
+        set_creature(&mut world, None, creature);
     }
     for plan in &scene.campaigns {
         set_campaign(&mut world, &accounts, plan, options)
@@ -112,7 +115,7 @@ fn set_campaign(
         description: plan.description.clone(),
         status: plan.status.clone(),
         game_system: plan.system,
-        owner_id,
+        owner_id: owner_id.clone(),
         current_map_id: None,
         spirit_layer_enabled: false,
         chat_cooldown: plan.cooldown,
@@ -124,6 +127,9 @@ fn set_campaign(
     });
     for character in &plan.characters {
         set_character(world, accounts, &id, plan.system, character)?;
+    }
+    for creature in &plan.creatures {
+        set_creature(world, Some((&id, &owner_id)), creature);
     }
     for map in &plan.maps {
         set_map(world, accounts, &id, map, options)?;
@@ -167,6 +173,23 @@ fn set_character(
         .character_ids
         .push(id);
     Ok(())
+}
+
+/// `home` is the campaign that made it, and who did.
+fn set_creature(world: &mut World, home: Option<(&String, &String)>, plan: &CreaturePlan) {
+    let id = world.new_id();
+    world.creatures.push(Creature {
+        id,
+        name: plan.name.clone(),
+        game_system: plan.system,
+        campaign_id: home.map(|(campaign, _)| campaign.clone()),
+        created_by: home.map(|(_, owner)| owner.clone()),
+        image_url: plan.image.clone(),
+        stat_block: plan.stat_block.clone(),
+        size: plan.size,
+        disposition: plan.disposition.clone(),
+        created_at: now(),
+    });
 }
 
 fn set_map(

@@ -159,11 +159,11 @@ pub(super) fn plain(system: Option<GameSystem>, name: &str) -> Value {
                     "hp": { "maximum": 12, "current": 12, "formula": "(CON+SIZ)/10", "majorWoundThreshold": 6 },
                     "sanity": { "maximum": 99, "current": 60, "starting": 60 },
                     "magicPoints": { "maximum": 12, "current": 12 },
-                    "luck": { "current": 55, "starting": 55 },
+                    "luck": { "score": 55 },
                     "damageBonus": "+1d4",
                     "build": 1,
                     "moveRate": 8,
-                    "dodge": 30,
+                    "dodge": { "value": 30, "formula": "DEX/2", "improvementChecked": false },
                 },
             })
         }

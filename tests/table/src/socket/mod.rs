@@ -6,6 +6,7 @@ mod chat;
 mod dice;
 mod floor;
 mod initiative;
+mod lead;
 mod maps;
 mod presence;
 mod tokens;
@@ -172,6 +173,10 @@ fn dispatch(hub: &Arc<Hub>, socket: &SocketRef, event: &str, payload: Option<Val
         "character.hp.update" => {
             let hub = hub.clone();
             tokio::spawn(async move { characters::change_hp(&hub, &from).await });
+        }
+        "character.hitdice.spend" if !hub.version().is_old() => {
+            let hub = hub.clone();
+            tokio::spawn(async move { characters::spend_hit_die(&hub, &from).await });
         }
         other => {
             if let Some(action) = other.strip_prefix("initiative.") {

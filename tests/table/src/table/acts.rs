@@ -155,4 +155,20 @@ impl Table {
         let user = self.account(key).user_id.clone();
         self.hub.set_role(&self.campaign_id, &user, role);
     }
+
+    /// The DM's seat goes to the person of that key, as `PUT .../dm` does it.
+    #[track_caller]
+    pub fn transfer_dm(&self, key: &str) {
+        let user = self.account(key).user_id.clone();
+        self.hub.transfer_dm(&self.campaign_id, &user);
+    }
+
+    /// The person of that key administers the server from now on.
+    #[track_caller]
+    pub fn set_platform_admin(&self, key: &str) {
+        let user = self.account(key).user_id.clone();
+        if let Some(user) = self.hub.world().user_mut(&user) {
+            user.admin = true;
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Table;
-use crate::world::LineKind;
+use crate::world::{Creature, LineKind, Role, SavedRoll};
 
 /// A line of the chat, as the server stores it.
 #[derive(Debug, Clone, PartialEq)]
@@ -118,12 +118,42 @@ impl Table {
         Some(found.id.clone())
     }
 
+    /// The ids of all characters, in the order they were made.
+    pub fn character_ids(&self) -> Vec<String> {
+        let world = self.hub.world();
+        world.characters.iter().map(|one| one.id.clone()).collect()
+    }
+
     /// A character's sheet, null for an unknown character.
     pub fn sheet(&self, character_id: &str) -> Value {
         let world = self.hub.world();
         world
             .character(character_id)
             .map_or(Value::Null, |one| one.data.clone())
+    }
+
+    /// The creatures the first campaign can place, by name, as their rows.
+    pub fn creatures(&self) -> Vec<Value> {
+        let world = self.hub.world();
+        let found = world.creatures_of(&self.campaign_id);
+        found.into_iter().map(Creature::row).collect()
+    }
+
+    /// The saved rolls (macros) of the person of that key in the first campaign,
+    /// oldest first, as their rows.
+    #[track_caller]
+    pub fn macros(&self, key: &str) -> Vec<Value> {
+        let user = &self.account(key).user_id;
+        let world = self.hub.world();
+        let rolls = world.saved_rolls_of(&self.campaign_id, user);
+        rolls.into_iter().map(SavedRoll::row).collect()
+    }
+
+    /// The role of the person of that key in the first campaign.
+    #[track_caller]
+    pub fn role_of(&self, key: &str) -> Option<Role> {
+        let user = &self.account(key).user_id;
+        self.hub.world().role(&self.campaign_id, user)
     }
 
     /// How many sessions there are.

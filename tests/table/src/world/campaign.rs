@@ -50,6 +50,18 @@ impl GameSystem {
             Self::CallOfCthulhu7e => "CALL_OF_CTHULHU_7E",
         }
     }
+
+    /// The system of that word.
+    pub(crate) fn named(word: &str) -> Option<Self> {
+        [
+            Self::Dnd5e,
+            Self::Pathfinder2e,
+            Self::Shadowrun6e,
+            Self::CallOfCthulhu7e,
+        ]
+        .into_iter()
+        .find(|one| one.as_str() == word)
+    }
 }
 
 /// One member of a campaign.
@@ -139,6 +151,24 @@ fn vibe_settings() -> Value {
 }
 
 impl World {
+    /// Puts a character on the roster of a campaign.
+    pub(crate) fn enlist(&mut self, campaign: &str, user: &str, character: &str) {
+        if let Some(membership) = self
+            .campaign_mut(campaign)
+            .and_then(|one| one.membership_mut(user))
+        {
+            membership.character_ids.push(character.to_owned());
+        }
+    }
+
+    /// The memberships of a campaign with their users.
+    pub(crate) fn membership_rows(&self, campaign: &Campaign) -> Vec<Value> {
+        let memberships = campaign.memberships.iter();
+        memberships
+            .map(|one| self.membership_row(campaign, one))
+            .collect()
+    }
+
     fn membership_row(&self, campaign: &Campaign, membership: &Membership) -> Value {
         json!({
             "id": membership.id,
@@ -158,11 +188,7 @@ impl World {
         };
         let owner = self.user(&campaign.owner_id).map(User::card);
         row.insert("owner".to_owned(), json!(owner));
-        let memberships: Vec<Value> = campaign
-            .memberships
-            .iter()
-            .map(|one| self.membership_row(campaign, one))
-            .collect();
+        let memberships = self.membership_rows(campaign);
         row.insert("memberships".to_owned(), json!(memberships));
         row
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map as JsonMap, Value, json};
 
-use super::{Role, plain};
+use super::{Role, World, plain};
 use crate::version::Version;
 
 /// One map. Positions count grid squares, y = 0 is the bottom row.
@@ -112,6 +112,25 @@ impl Map {
                 .collect();
         }
         row
+    }
+}
+
+impl World {
+    /// Gives the tokens of a character another picture; the campaigns on whose
+    /// maps they stand.
+    pub(crate) fn repaint_tokens(&mut self, character: &str, picture: &str) -> Vec<String> {
+        let mut campaigns = Vec::new();
+        for map in &mut self.maps {
+            for token in &mut map.tokens {
+                if token["characterId"] == character {
+                    token["imageUrl"] = json!(picture);
+                    campaigns.push(map.campaign_id.clone());
+                }
+            }
+        }
+        campaigns.sort();
+        campaigns.dedup();
+        campaigns
     }
 }
 

@@ -3,10 +3,12 @@
 mod campaign;
 mod chat;
 mod clock;
+mod creature;
 mod initiative;
 mod map;
 mod number;
 mod people;
+mod saved_roll;
 mod session;
 mod sheet;
 
@@ -19,13 +21,15 @@ pub(crate) use campaign::{Campaign, Membership};
 pub use campaign::{GameSystem, Role};
 pub(crate) use chat::{Line, LineKind};
 pub(crate) use clock::{cookie_date, now};
+pub(crate) use creature::Creature;
 pub(crate) use initiative::{Combatant, Order};
 pub(crate) use map::{Map, Viewer, default_token, mask};
 pub(crate) use number::plain;
 pub(crate) use people::{SignIn, User};
+pub(crate) use saved_roll::SavedRoll;
 pub(crate) use session::GameSession;
 pub(crate) use sheet::Character;
-pub(crate) use sheet::{hit_points, set_current_hit_points};
+pub(crate) use sheet::{hit_points, name_key, set_current_hit_points};
 
 /// Everything a real server keeps in its database, and the initiative, which it
 /// keeps in memory.
@@ -35,8 +39,12 @@ pub(crate) struct World {
     pub(crate) campaigns: Vec<Campaign>,
     pub(crate) maps: Vec<Map>,
     pub(crate) characters: Vec<Character>,
+    /// The common library and what campaigns made themselves.
+    pub(crate) creatures: Vec<Creature>,
     /// Chat lines and dice rolls of all campaigns, oldest first.
     pub(crate) lines: Vec<Line>,
+    /// The saved rolls of all users, oldest first.
+    pub(crate) saved_rolls: Vec<SavedRoll>,
     /// The evenings of all campaigns, oldest first.
     pub(crate) game_sessions: Vec<GameSession>,
     /// Sessions by the value of their cookie.
@@ -53,7 +61,9 @@ impl World {
             campaigns: Vec::new(),
             maps: Vec::new(),
             characters: Vec::new(),
+            creatures: Vec::new(),
             lines: Vec::new(),
+            saved_rolls: Vec::new(),
             game_sessions: Vec::new(),
             sign_ins: HashMap::new(),
             initiative: HashMap::new(),

@@ -53,6 +53,15 @@ impl Character {
     }
 }
 
+/// The key under which a system's sheet holds the character's name; a flexible
+/// sheet has none.
+pub(crate) fn name_key(system: Option<GameSystem>) -> Option<&'static str> {
+    system.map(|system| match system {
+        GameSystem::CallOfCthulhu7e => "investigatorName",
+        _ => "characterName",
+    })
+}
+
 /// `{current, max, temp}` of a sheet; none when the system has no hit points or
 /// no maximum is written down.
 pub(crate) fn hit_points(system: Option<GameSystem>, data: &Value) -> Option<Value> {

@@ -8,17 +8,21 @@
 )]
 
 mod binary;
+mod characters;
 mod chat;
 mod connect;
+mod creatures;
 mod dice;
 mod evenings;
 mod faults;
 mod fights;
 mod guest;
+mod lead;
 mod limits;
 mod lost_updates;
 mod people;
 mod routes;
+mod saved_rolls;
 mod serving;
 mod shapes;
 mod tokens;
