@@ -11,6 +11,7 @@ use rmcp::transport::TokioChildProcess;
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient};
 use serde_json::Value;
 use tokio::net::UnixStream;
+use tokio::process::Command;
 
 use crate::binaries;
 use crate::daemon::Home;
@@ -45,6 +46,11 @@ impl Agent {
     pub async fn through_shim(home: &Home, era: Era) -> Result<Self> {
         let mut command = home.command(binaries::shim());
         command.arg("--socket-dir").arg(home.socket_dir());
+        Self::of_command(command, era).await
+    }
+
+    /// Starts a shim with this command and shakes hands through it.
+    pub async fn of_command(command: Command, era: Era) -> Result<Self> {
         let transport = TokioChildProcess::new(command).context("starting cozyvtt-shim")?;
         let client = identity()
             .serve_with_lifecycle(transport, era.lifecycle())

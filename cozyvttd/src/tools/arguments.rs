@@ -8,6 +8,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+/// Longest complaint about an argument, in characters.
+const LONGEST: usize = 200;
+
 /// The parameters of a tool that has none.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -49,7 +52,7 @@ pub(super) fn read<T: DeserializeOwned>(
 ) -> Result<T, String> {
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
         let path = error.path().to_string();
-        let what = plain(&error.into_inner().to_string());
+        let what = cut(plain(&error.into_inner().to_string()));
         let properties = schema.get("properties").and_then(Value::as_object);
         let name = path.split(['.', '[']).next().unwrap_or_default();
         match properties.and_then(|properties| properties.get(name)) {
@@ -69,6 +72,15 @@ fn plain(message: &str) -> String {
         .replace("expected u64", "expected a non-negative integer")
         .replace("expected f64", "expected a number")
         .replace("field", "argument")
+}
+
+/// A complaint quotes what was given, which may be long.
+fn cut(mut message: String) -> String {
+    if let Some((end, _)) = message.char_indices().nth(LONGEST) {
+        message.truncate(end);
+        message.push('…');
+    }
+    message
 }
 
 /// What all parameters of a tool take.
