@@ -10,6 +10,7 @@ use super::answer::{Answer, Outcome};
 use super::gate::Request;
 use super::maps::asset_path;
 use super::sheet_rules;
+use super::token_rules::no_picture;
 use crate::hub::Hub;
 use crate::world::{Character, GameSystem, Role, World, hit_points, name_key, now};
 
@@ -84,6 +85,10 @@ pub(crate) async fn update(
             return Err(Answer::forbidden(
                 "Spectators cannot edit a character in this campaign",
             ));
+        }
+        let picture = body["tokenImageUrl"].as_str().unwrap_or_default();
+        if !old && !world.may_show(picture, &user) {
+            return Err(no_picture());
         }
         character.clone()
     };

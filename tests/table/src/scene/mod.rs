@@ -1,14 +1,18 @@
 //! What is on the table at the start: people, campaigns, maps, characters, chat.
 
 mod creature;
+mod document;
 mod first_night;
 mod library;
+mod person;
 mod plan;
 mod set;
 mod sheets;
 
 pub use creature::CreaturePlan;
-pub use plan::{CampaignPlan, CharacterPlan, MapPlan, Person, TokenPlan};
+pub use document::DocumentPlan;
+pub use person::Person;
+pub use plan::{CampaignPlan, CharacterPlan, MapPlan, TokenPlan};
 pub(crate) use set::{Set, set};
 
 /// What is on the table at the start.

@@ -40,7 +40,7 @@ pub(crate) fn set(scene: &Scene, options: &Options) -> anyhow::Result<Set> {
             email: person.email.clone(),
             password: person.password.clone(),
             display_name: person.display_name.clone(),
-            admin: person.admin,
+            rights: person.rights,
             approved: person.approved,
             must_change_password: person.must_change_password,
             mfa_code: person.mfa_code.clone(),
@@ -133,6 +133,10 @@ fn set_campaign(
     }
     for map in &plan.maps {
         set_map(world, accounts, &id, map, options)?;
+    }
+    for document in plan.documents.iter().filter(|_| !options.version.is_old()) {
+        let author = user_id(accounts, &document.author)?;
+        document.set(world, &id, &owner_id, &author);
     }
     for (key, text) in &plan.lines {
         let author = user_id(accounts, key)?;

@@ -7,12 +7,15 @@
     reason = "tests fail by panicking"
 )]
 
+mod assets;
 mod binary;
+mod bounds;
 mod characters;
 mod chat;
 mod connect;
 mod creatures;
 mod dice;
+mod documents;
 mod evenings;
 mod faults;
 mod fights;
