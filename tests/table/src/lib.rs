@@ -46,6 +46,7 @@ pub use faults::{Armed, Fault, Faults, Reply, SocketFault};
 pub use log::{Direction, Exchange, Frame, Log};
 pub use scene::{
     CampaignPlan, CharacterPlan, CreaturePlan, DocumentPlan, MapPlan, Person, Scene, TokenPlan,
+    plain_sheet,
 };
 pub use table::{Account, ChatLine, Document, RollLine, Table};
 pub use version::{UnknownVersion, Version};

@@ -25,6 +25,7 @@ mod sheet_rules;
 mod sheet_shapes;
 mod spoil;
 mod stat_block;
+mod token_moves;
 mod token_rules;
 mod tokens;
 
@@ -74,6 +75,7 @@ pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer
             .route("/sessions", get(sessions::list).post(sessions::start))
             .route("/sessions/{session}/notes", put(sessions::set_notes))
             .route("/dice-rolls", get(messages::dice_rolls))
+            .route("/maps/{map}/tokens/move", post(token_moves::across))
             .route("/dm", put(lead::transfer))
             .route("/documents", get(shares::list).post(shares::share))
             .route("/documents/{asset}", delete(shares::unshare))

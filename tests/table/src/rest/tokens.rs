@@ -17,7 +17,7 @@ type Ctx = State<Arc<Hub>>;
 type Req = Extension<Request>;
 
 /// The most tokens a map holds since 1.5.
-const MOST: usize = 1000;
+pub(super) const MOST: usize = 1000;
 
 /// `POST /api/campaigns/:campaignId/maps/:mapId/tokens`
 pub(crate) async fn add(

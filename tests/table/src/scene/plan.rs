@@ -208,12 +208,23 @@ impl TokenPlan {
     }
 }
 
+/// The rules a character follows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Rules {
+    /// The campaign's.
+    Campaigns,
+    Own(Option<GameSystem>),
+}
+
 /// A character to be.
 #[derive(Debug, Clone)]
 pub struct CharacterPlan {
     pub(crate) owner: String,
     pub(crate) name: String,
     pub(crate) sheet: Option<Value>,
+    pub(crate) rules: Rules,
+    /// Belongs to the campaign and is on its roster.
+    pub(crate) assigned: bool,
 }
 
 impl CharacterPlan {
@@ -224,7 +235,23 @@ impl CharacterPlan {
             owner: owner.to_owned(),
             name: name.to_owned(),
             sheet: None,
+            rules: Rules::Campaigns,
+            assigned: true,
         }
+    }
+
+    /// Follows these rules instead of the campaign's; `None` is flexible.
+    #[must_use]
+    pub fn system(mut self, system: Option<GameSystem>) -> Self {
+        self.rules = Rules::Own(system);
+        self
+    }
+
+    /// Belongs to its owner alone, to no campaign.
+    #[must_use]
+    pub fn unassigned(mut self) -> Self {
+        self.assigned = false;
+        self
     }
 
     /// Brings its own sheet.

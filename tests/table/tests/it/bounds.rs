@@ -256,3 +256,39 @@ async fn a_switched_map_is_told_to_those_in_a_fight_alone() {
         );
     }
 }
+
+#[tokio::test]
+async fn tokens_are_taken_to_another_map_since_1_5() {
+    for version in Version::ALL {
+        let table = table(version).start().await.unwrap();
+        let (dm, mut peer) = seat(&table, "dm").await;
+        let (map, foe) = table.token_named("Reed Stalker (wounded)").unwrap();
+        let belfry = table.map_named("Sunken Belfry").unwrap();
+        let path = format!("{}/{map}/tokens/move", maps(&table));
+        let body = json!({ "tokenIds": [foe["id"]], "targetMapId": belfry });
+        peer.so_far().await;
+        let answer = dm.post(&path, &body).await;
+        if version == Version::V1_1_2 {
+            assert_eq!(answer.message(), "The requested resource does not exist");
+            continue;
+        }
+        assert_eq!(answer.status, 200, "{}", answer.text);
+        let moved = &answer.json()["moved"][0];
+        assert_eq!(
+            (&moved["id"], &moved["position"]),
+            (&foe["id"], &json!({ "x": 15, "y": 8 })),
+            "pulled back onto the smaller map"
+        );
+        let shown = peer.event("map.changed").await;
+        assert_eq!(shown["mapData"]["tokens"].as_array().unwrap().len(), 5);
+        assert_eq!(table.tokens(&belfry).len(), 2);
+        for (body, status) in [
+            (body, 404),
+            (json!({ "tokenIds": [], "targetMapId": belfry }), 400),
+            (json!({ "tokenIds": ["x"], "targetMapId": map }), 400),
+            (json!({ "tokenIds": ["x"], "targetMapId": "x" }), 400),
+        ] {
+            assert_eq!(dm.post(&path, &body).await.status, status, "{body}");
+        }
+    }
+}

@@ -20,6 +20,7 @@ mod evenings;
 mod faults;
 mod fights;
 mod guest;
+mod hit_points;
 mod lead;
 mod limits;
 mod lost_updates;
