@@ -22,6 +22,7 @@ pub(crate) struct Options {
     pub(crate) connect_delay: Duration,
     pub(crate) login: Allowance,
     pub(crate) api: Allowance,
+    pub(crate) upload: Allowance,
     pub(crate) session_age: Duration,
     pub(crate) remember_age: Duration,
     pub(crate) ping_interval: Duration,
@@ -47,6 +48,10 @@ impl Default for Options {
             },
             api: Allowance {
                 limit: 300,
+                window: Duration::from_secs(60),
+            },
+            upload: Allowance {
+                limit: 30,
                 window: Duration::from_secs(60),
             },
             session_age: Duration::from_secs(60 * 60),
@@ -147,6 +152,12 @@ impl TableBuilder {
     /// The window of the general limiter; one minute by default.
     pub fn api_window(mut self, window: Duration) -> Self {
         self.options.api.window = window;
+        self
+    }
+
+    /// How many uploads and new documents a user has per minute; 30 by default.
+    pub fn upload_limit(mut self, limit: u32) -> Self {
+        self.options.upload.limit = limit;
         self
     }
 

@@ -272,6 +272,11 @@ impl Faults {
         self.0.limits.set(Counter::Api, limit);
     }
 
+    /// Changes how many uploads and new documents a window allows a user.
+    pub fn upload_limit(&self, limit: u32) {
+        self.0.limits.set(Counter::Upload, limit);
+    }
+
     /// Sends `text` as a frame on every open WebSocket, now.
     pub fn send_frame(&self, text: &str) {
         self.0.lines.send_all(text);

@@ -31,7 +31,7 @@ pub(crate) struct Hub {
 
 impl Hub {
     pub(crate) fn new(options: Options, world: World) -> Self {
-        let limits = Arc::new(Limits::new(options.api, options.login));
+        let limits = Arc::new(Limits::new(options.api, options.login, options.upload));
         let lines = Arc::new(Lines::default());
         Self {
             world: Mutex::new(world),

@@ -44,8 +44,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use builder::TableBuilder;
 pub use faults::{Armed, Fault, Faults, Reply, SocketFault};
 pub use log::{Direction, Exchange, Frame, Log};
-pub use scene::{CampaignPlan, CharacterPlan, CreaturePlan, MapPlan, Person, Scene, TokenPlan};
-pub use table::{Account, ChatLine, RollLine, Table};
+pub use scene::{
+    CampaignPlan, CharacterPlan, CreaturePlan, DocumentPlan, MapPlan, Person, Scene, TokenPlan,
+    plain_sheet,
+};
+pub use table::{Account, ChatLine, Document, RollLine, Table};
 pub use version::{UnknownVersion, Version};
 pub use world::{GameSystem, Role};
 

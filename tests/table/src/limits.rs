@@ -15,6 +15,8 @@ pub(crate) enum Counter {
     Api,
     /// Sign-in and its relatives.
     Login,
+    /// Uploads and new documents, by user instead of address.
+    Upload,
 }
 
 /// How many requests of a kind are allowed in which time.
@@ -45,32 +47,35 @@ struct Window {
 pub(crate) struct Limits {
     api: Mutex<Allowance>,
     login: Mutex<Allowance>,
+    upload: Mutex<Allowance>,
     windows: Mutex<HashMap<(Counter, String), Window>>,
 }
 
 impl Limits {
-    pub(crate) fn new(api: Allowance, login: Allowance) -> Self {
+    pub(crate) fn new(api: Allowance, login: Allowance, upload: Allowance) -> Self {
         Self {
             api: Mutex::new(api),
             login: Mutex::new(login),
+            upload: Mutex::new(upload),
             windows: Mutex::default(),
         }
     }
 
-    fn allowance(&self, counter: Counter) -> Allowance {
-        *lock(match counter {
+    fn of(&self, counter: Counter) -> &Mutex<Allowance> {
+        match counter {
             Counter::Api => &self.api,
             Counter::Login => &self.login,
-        })
+            Counter::Upload => &self.upload,
+        }
+    }
+
+    fn allowance(&self, counter: Counter) -> Allowance {
+        *lock(self.of(counter))
     }
 
     /// Changes how many requests a window allows.
     pub(crate) fn set(&self, counter: Counter, limit: u32) {
-        lock(match counter {
-            Counter::Api => &self.api,
-            Counter::Login => &self.login,
-        })
-        .limit = limit;
+        lock(self.of(counter)).limit = limit;
     }
 
     /// Counts one request.
@@ -127,7 +132,7 @@ mod tests {
             limit: 2,
             window: Duration::from_secs(900),
         };
-        let limits = Limits::new(allowance, allowance);
+        let limits = Limits::new(allowance, allowance, allowance);
         assert_eq!(limits.count(Counter::Login, "a").remaining, 1);
         assert!(!limits.count(Counter::Login, "a").refused);
         assert!(limits.look(Counter::Login, "a").refused);

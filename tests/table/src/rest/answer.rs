@@ -5,6 +5,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use crate::limits::Standing;
+
 /// What becomes of the caller's session with this answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionChange {
@@ -20,6 +22,7 @@ pub(crate) struct Answer {
     status: StatusCode,
     body: Value,
     session: Option<SessionChange>,
+    standing: Option<Standing>,
 }
 
 /// What a route gives: an answer either way.
@@ -31,6 +34,7 @@ impl Answer {
             status,
             body,
             session: None,
+            standing: None,
         }
     }
 
@@ -120,6 +124,12 @@ impl Answer {
         self
     }
 
+    /// Says how the caller stands with a limiter of the route's own.
+    pub(crate) fn standing(mut self, standing: Standing) -> Self {
+        self.standing = Some(standing);
+        self
+    }
+
     /// Says what becomes of the session.
     pub(crate) fn session(mut self, change: SessionChange) -> Self {
         self.session = Some(change);
@@ -137,6 +147,9 @@ impl IntoResponse for Answer {
         );
         if let Some(change) = self.session {
             response.extensions_mut().insert(change);
+        }
+        if let Some(standing) = self.standing {
+            response.extensions_mut().insert(standing);
         }
         response
     }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::answer::{Answer, Outcome, SessionChange};
 use super::gate::Request;
 use crate::hub::Hub;
-use crate::world::{SignIn, now};
+use crate::world::{AssetKind, SignIn, now};
 
 type Ctx = State<Arc<Hub>>;
 type Req = Extension<Request>;
@@ -213,12 +213,14 @@ pub(crate) async fn change_password(State(hub): Ctx, Extension(request): Req) ->
 
 /// `GET /api/config`
 pub(crate) async fn config(State(hub): Ctx) -> Answer {
-    let mut limits = json!({
-        "MAP": 52_428_800, "TOKEN": 5_242_880, "AUDIO": 20_971_520, "AVATAR": 2_097_152,
-    });
-    let mut body = json!({ "maxUploadBytes": 52_428_800 });
+    let mut limits = json!({});
+    let mut body = json!({ "maxUploadBytes": AssetKind::Map.most_bytes() });
+    for kind in AssetKind::ALL {
+        if AssetKind::named(kind.as_str(), hub.version()).is_some() {
+            limits[kind.as_str()] = json!(kind.most_bytes());
+        }
+    }
     if !hub.version().is_old() {
-        limits["DOCUMENT"] = json!(52_428_800);
         body["smtp"] = json!({ "configured": false });
     }
     body["uploadLimits"] = limits;

@@ -11,6 +11,7 @@ use super::characters::{find, name};
 use super::gate::Request;
 use super::maps::asset_path;
 use super::sheet_rules;
+use super::token_rules::no_picture;
 use crate::hub::Hub;
 use crate::world::{Character, GameSystem, World, now};
 
@@ -49,6 +50,13 @@ pub(crate) async fn create(State(hub): Ctx, Extension(request): Req) -> Outcome 
         .as_str()
         .filter(|url| !url.is_empty())
         .map(|url| asset_path("tokens", url));
+    if !old
+        && picture
+            .as_deref()
+            .is_some_and(|url| !world.may_show(url, &user))
+    {
+        return Err(no_picture());
+    }
     let character = Character {
         id: world.new_id(),
         user_id: user.clone(),
@@ -221,13 +229,13 @@ fn may_join(
         return Err(Answer::forbidden("You are not a member of this campaign"));
     }
     if campaign.game_system != character.game_system {
-        let word = |system: Option<GameSystem>| system.map_or("flexible", GameSystem::as_str);
+        let called = |system: Option<GameSystem>| system.map_or("flexible", GameSystem::as_str);
         return Err(Answer::bad(
             "Game System Mismatch",
             &format!(
                 "Cannot assign a {} character to a {} campaign. Character and campaign game systems must match.",
-                word(character.game_system),
-                word(campaign.game_system),
+                called(character.game_system),
+                called(campaign.game_system),
             ),
         ));
     }

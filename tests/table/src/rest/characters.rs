@@ -10,6 +10,7 @@ use super::answer::{Answer, Outcome};
 use super::gate::Request;
 use super::maps::asset_path;
 use super::sheet_rules;
+use super::token_rules::no_picture;
 use crate::hub::Hub;
 use crate::world::{Character, GameSystem, Role, World, hit_points, name_key, now};
 
@@ -85,6 +86,10 @@ pub(crate) async fn update(
                 "Spectators cannot edit a character in this campaign",
             ));
         }
+        let picture = body["tokenImageUrl"].as_str().unwrap_or_default();
+        if !old && !world.may_show(picture, &user) {
+            return Err(no_picture());
+        }
         character.clone()
     };
     check(&before, &body, old)?;
@@ -116,6 +121,10 @@ fn save(hub: &Hub, before: &Character, body: &Value) -> Result<Saved, Answer> {
     let stored = world
         .character_mut(&before.id)
         .ok_or_else(|| Answer::missing("Character not found"))?;
+    if !old {
+        // Two guarded saves may both have passed the first look.
+        unchanged(stored, body)?;
+    }
     if let Some(data) = body.get("data") {
         stored.data = data.clone();
         let written = name_key(stored.game_system).and_then(|key| data[key].as_str());
@@ -179,6 +188,17 @@ pub(super) fn name(value: &Value) -> Result<&str, Answer> {
         .ok_or_else(|| Answer::invalid("Character name must be 1 to 200 characters"))
 }
 
+/// The guard of 1.5: refuses a save of what was loaded before the last change.
+fn unchanged(stored: &Character, body: &Value) -> Result<(), Answer> {
+    match body.get("updatedAt") {
+        Some(stamp) if *stamp != stored.updated_at.as_str() => Err(Answer::conflict(
+            "CHARACTER_CHANGED",
+            "This character was changed by someone else since you opened it.",
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Whether the body may be saved over `before`.
 fn check(before: &Character, body: &Value, old: bool) -> Result<(), Answer> {
     let system = before.game_system.map(GameSystem::as_str);
@@ -193,14 +213,8 @@ fn check(before: &Character, body: &Value, old: bool) -> Result<(), Answer> {
     if let Some(sent) = body.get("name") {
         name(sent)?;
     }
-    if let Some(stamp) = body.get("updatedAt")
-        && !old
-        && *stamp != before.updated_at.as_str()
-    {
-        return Err(Answer::conflict(
-            "CHARACTER_CHANGED",
-            "This character was changed by someone else since you opened it.",
-        ));
+    if !old {
+        unchanged(before, body)?;
     }
     match body.get("data") {
         Some(data) => sheet_rules::check(before.game_system, data),

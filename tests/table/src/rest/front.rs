@@ -10,7 +10,6 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use serde_json::Value;
 use tokio::time::Instant;
 
 use super::TOO_MANY_LOGINS;
@@ -22,7 +21,7 @@ use super::gate::{Request, password_gate};
 use super::spoil::{instead, spoil};
 use crate::faults::{Fault, Reply, SocketFault};
 use crate::hub::Hub;
-use crate::limits::Counter;
+use crate::limits::{Counter, Standing};
 use crate::log::Exchange;
 use crate::relay::Line;
 use crate::world::{SignIn, cookie_date};
@@ -186,7 +185,8 @@ impl Visit<'_> {
             let answer = Answer::forbidden("Requests from another site are not accepted");
             return answer.into_response();
         }
-        let body = match read_body(&parts, &body, old) {
+        let raw = body;
+        let body = match read_body(&parts, &raw, old) {
             Ok(body) => body,
             Err(answer) => return with_standing(answer.into_response(), standing),
         };
@@ -203,6 +203,7 @@ impl Visit<'_> {
                 session,
                 sign_in,
                 body,
+                raw,
             });
             next.run(request).await
         };
@@ -210,7 +211,11 @@ impl Visit<'_> {
             standing = Some(hub.limits.count(Counter::Login, &self.address));
         }
         self.set_cookie(&mut response);
-        with_standing(response, standing)
+        match response.extensions_mut().remove::<Standing>() {
+            Some(own) if own.refused => limited(response, own),
+            Some(own) => with_standing(response, Some(own)),
+            None => with_standing(response, standing),
+        }
     }
 
     /// A request of the Socket.IO transport.
@@ -243,7 +248,7 @@ impl Visit<'_> {
         parts.extensions.insert(Request {
             session: session.as_ref().map(|(token, _)| token.clone()),
             sign_in: session.map(|(_, sign_in)| sign_in),
-            body: Value::Null,
+            ..Request::default()
         });
         let mut response = next
             .run(HttpRequest::from_parts(parts, Body::from(body)))

@@ -1,5 +1,6 @@
 //! Who is asking, and whether they may: the gates in front of the routes.
 
+use axum::body::Bytes;
 use serde_json::Value;
 
 use super::answer::Answer;
@@ -14,6 +15,8 @@ pub(crate) struct Request {
     pub(crate) sign_in: Option<SignIn>,
     /// The JSON body; null without one.
     pub(crate) body: Value,
+    /// The body as it came.
+    pub(crate) raw: Bytes,
 }
 
 /// A signed-in caller at a campaign of theirs.

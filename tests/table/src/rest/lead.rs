@@ -29,7 +29,7 @@ pub(crate) async fn transfer(
             .campaign(&id)
             .ok_or_else(|| Answer::missing("Campaign not found"))?;
         let leads = world.role(&id, &user) == Some(Role::Dm);
-        let administers = world.user(&user).is_some_and(|user| user.admin);
+        let administers = world.administers(&user);
         if !leads && campaign.owner_id != user && !administers {
             return Err(Answer::forbidden(
                 "Only the DM, the campaign owner, or an admin can transfer the DM role",

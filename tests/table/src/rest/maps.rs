@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Answer, Outcome};
 use super::gate::{Request, Seated};
+use super::token_rules::no_picture;
 use crate::hub::Hub;
 use crate::world::{Map, Role, Viewer, World, now};
 
@@ -118,12 +119,15 @@ pub(crate) async fn create(
     Extension(request): Req,
     Path(id): Path<String>,
 ) -> Outcome {
-    request.dm(&hub, &id)?;
+    let user = request.dm(&hub, &id)?.user_id;
     let version = hub.version();
     let body = &request.body;
     let name = body["name"].as_str().map_or("", str::trim);
     if name.is_empty() {
         return Err(Answer::invalid("Map name is required"));
+    }
+    if !version.is_old() && name.chars().count() > 200 {
+        return Err(Answer::invalid("Map name can be 200 characters at most"));
     }
     let image = body["imageUrl"].as_str().unwrap_or_default();
     if image.is_empty() {
@@ -153,6 +157,13 @@ pub(crate) async fn create(
         .as_str()
         .filter(|url| !url.is_empty());
     let mut world = hub.world();
+    if !version.is_old()
+        && [image, spirit.unwrap_or_default()]
+            .iter()
+            .any(|url| !world.may_show(url, &user))
+    {
+        return Err(no_picture());
+    }
     let map = Map {
         id: world.new_id(),
         campaign_id: id,
@@ -193,6 +204,13 @@ pub(crate) async fn set_current(
     campaign.updated_at = now();
     let mut row = campaign.columns(version);
     row["currentMap"] = current;
+    let fighting = world.initiative.contains_key(&id);
+    drop(world);
+    if fighting && !version.is_old() {
+        // Players see only those who stand on the current map.
+        hub.send_initiative(&id);
+    }
+    hub.log.touch();
     Ok(Answer::ok(json!({
         "message": "Current map updated successfully",
         "campaign": row,

@@ -1,12 +1,16 @@
 //! The HTTP routes.
 
 mod answer;
+mod assets;
 mod auth;
 mod campaigns;
 mod character_life;
 mod characters;
 mod creatures;
+mod documents;
 mod fields;
+mod file_kinds;
+mod files;
 mod front;
 mod gate;
 mod lead;
@@ -14,10 +18,14 @@ mod macros;
 mod maps;
 mod messages;
 mod mfa;
+mod multipart;
 mod sessions;
+mod shares;
 mod sheet_rules;
 mod sheet_shapes;
 mod spoil;
+mod stat_block;
+mod token_moves;
 mod token_rules;
 mod tokens;
 
@@ -25,9 +33,10 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post, put};
+use axum::routing::{delete, get, post, put};
 
 use crate::hub::Hub;
+use crate::version::Version;
 
 pub(crate) use front::live_session;
 pub(crate) use gate::Request;
@@ -42,10 +51,7 @@ pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer
     let mut campaign = Router::new()
         .route("/", get(campaigns::get))
         .route("/characters", get(campaigns::roster))
-        .route(
-            "/members/{user}",
-            axum::routing::delete(campaigns::remove_member),
-        )
+        .route("/members/{user}", delete(campaigns::remove_member))
         .route("/members/{user}/role", put(campaigns::set_role))
         .route("/creatures", get(creatures::list))
         .route("/creatures/seed/status", get(creatures::seed_status))
@@ -69,7 +75,10 @@ pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer
             .route("/sessions", get(sessions::list).post(sessions::start))
             .route("/sessions/{session}/notes", put(sessions::set_notes))
             .route("/dice-rolls", get(messages::dice_rolls))
+            .route("/maps/{map}/tokens/move", post(token_moves::across))
             .route("/dm", put(lead::transfer))
+            .route("/documents", get(shares::list).post(shares::share))
+            .route("/documents/{asset}", delete(shares::unshare))
             .route("/macros", get(macros::list).post(macros::create))
             .route(
                 "/macros/{macro}",
@@ -93,6 +102,7 @@ pub(crate) fn router(hub: &Arc<Hub>, sockets: socketioxide::layer::SocketIoLayer
         .route("/api/campaigns", get(campaigns::list))
         .nest("/api/campaigns/{campaign}", campaign)
         .nest("/api/characters", characters())
+        .nest("/api/assets", files(hub.version()))
         .fallback(front::unknown)
         .method_not_allowed_fallback(front::unknown)
         .with_state(hub.clone())
@@ -120,4 +130,22 @@ fn characters() -> Router<Arc<Hub>> {
         .route("/{character}/assign", post(character_life::assign))
         .route("/{character}/copy", post(character_life::copy))
         .route("/{character}/validate", get(character_life::validate))
+}
+
+/// The routes below `/api/assets`.
+fn files(version: Version) -> Router<Arc<Hub>> {
+    let routes = Router::new()
+        .route("/", get(assets::list))
+        .route("/upload", post(assets::upload))
+        .route("/{id}", get(assets::get).delete(assets::delete))
+        .route("/{id}/download", get(files::download))
+        // `/maps/{file}` and its like; with any other folder it is no route.
+        .route("/{id}/{file}", get(files::picture));
+    if version.is_old() {
+        return routes;
+    }
+    routes
+        .route("/documents", post(documents::create))
+        .route("/documents/{id}", get(documents::read))
+        .route("/documents/{id}/content", put(documents::rewrite))
 }

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::maps::asset_path;
+use super::stat_block;
 use crate::world::{Map, Role, World};
 
 /// The fields a client may set, both at creation and later.
@@ -87,22 +88,30 @@ pub(crate) fn fit(map: &Map, x: f64, y: f64, size: &Value) -> (u64, u64) {
     )
 }
 
-/// One field as it is stored, or why it is refused. Only 1.5 really looks.
+/// One field as `user` may store it, or why it is refused. Only 1.5 really looks.
 pub(super) fn field(
     world: &World,
-    campaign: &str,
+    (campaign, user): (&str, &str),
     name: &str,
     value: &Value,
     old: bool,
 ) -> Result<Value, Answer> {
-    if name == "imageUrl" {
-        let id = value.as_str().unwrap_or_default();
-        return Ok(json!(asset_path("tokens", id)));
+    if !old && name == "imageUrl" && !world.may_show(value.as_str().unwrap_or_default(), user) {
+        return Err(no_picture());
     }
     if !old && !fits(world, campaign, name, value) {
         return Err(Answer::invalid(&format!("Invalid value for {name}")));
     }
+    if name == "imageUrl" {
+        let id = value.as_str().unwrap_or_default();
+        return Ok(json!(asset_path("tokens", id)));
+    }
     Ok(value.clone())
+}
+
+/// The 403 of a picture that is not the user's to show.
+pub(super) fn no_picture() -> Answer {
+    Answer::forbidden("You do not have access to that image")
 }
 
 fn fits(world: &World, campaign: &str, name: &str, value: &Value) -> bool {
@@ -121,6 +130,7 @@ fn fits(world: &World, campaign: &str, name: &str, value: &Value) -> bool {
         "name" => value
             .as_str()
             .is_some_and(|text| !text.trim().is_empty() && text.chars().count() <= 200),
+        "imageUrl" => value.is_null() || value.as_str().is_some_and(|url| url.len() <= 500),
         "size" => whole(&value["width"], 1, 10) && whole(&value["height"], 1, 10),
         "layer" => one_of(&["token", "spirit"]),
         "type" => one_of(&["player", "npc", "object"]),
@@ -159,7 +169,7 @@ fn fits(world: &World, campaign: &str, name: &str, value: &Value) -> bool {
             .as_str()
             .is_some_and(|text| text.chars().count() <= 5000),
         "initiative" => value.is_null() || value.is_number(),
-        "statBlock" => value.is_null() || value.is_object(),
+        "statBlock" => value.is_null() || stat_block::fits(value),
         _ => true,
     }
 }

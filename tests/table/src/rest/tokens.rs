@@ -17,7 +17,7 @@ type Ctx = State<Arc<Hub>>;
 type Req = Extension<Request>;
 
 /// The most tokens a map holds since 1.5.
-const MOST: usize = 1000;
+pub(super) const MOST: usize = 1000;
 
 /// `POST /api/campaigns/:campaignId/maps/:mapId/tokens`
 pub(crate) async fn add(
@@ -25,7 +25,7 @@ pub(crate) async fn add(
     Extension(request): Req,
     Path((campaign, map)): Path<(String, String)>,
 ) -> Outcome {
-    request.dm(&hub, &campaign)?;
+    let user = request.dm(&hub, &campaign)?.user_id;
     let map = find(&hub.world(), &campaign, &map)?.clone();
     let body = &request.body;
     let old = hub.version().is_old();
@@ -50,7 +50,10 @@ pub(crate) async fn add(
     if let Value::Object(sent) = body {
         let world = hub.world();
         for (name, value) in sent.iter().filter(|(name, _)| is_field(name, old)) {
-            token.insert(name.clone(), field(&world, &campaign, name, value, old)?);
+            token.insert(
+                name.clone(),
+                field(&world, (&campaign, &user), name, value, old)?,
+            );
         }
         let character = &body["characterId"];
         if old {
@@ -121,7 +124,8 @@ pub(crate) async fn update(
             ));
         }
     }
-    let changed = changed_token(&hub, &campaign, &map, stored, sent)?;
+    let by = (campaign.as_str(), seated.user_id.as_str());
+    let changed = changed_token(&hub, by, &map, stored, sent)?;
     let spirits_shown = hub
         .world()
         .campaign(&campaign)
@@ -143,6 +147,9 @@ pub(crate) async fn update(
             })
         })
         .await?;
+    if !old && hub.is_combatant(&campaign, &token) {
+        hub.send_initiative(&campaign);
+    }
     let shown = if old || leads {
         changed
     } else {
@@ -157,7 +164,7 @@ pub(crate) async fn update(
 
 fn changed_token(
     hub: &Hub,
-    campaign: &str,
+    by: (&str, &str),
     map: &Map,
     stored: &Value,
     sent: &serde_json::Map<String, Value>,
@@ -166,7 +173,7 @@ fn changed_token(
     let world = hub.world();
     let mut token = stored.clone();
     for (name, value) in sent.iter().filter(|(name, _)| is_field(name, old)) {
-        let value = field(&world, campaign, name, value, old)?;
+        let value = field(&world, by, name, value, old)?;
         if let ("metadata", Some(kept), Value::Object(new)) =
             (name.as_str(), token["metadata"].as_object_mut(), &value)
         {

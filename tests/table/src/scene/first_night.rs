@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::sheets::{Fifth, fifth_edition};
-use super::{CharacterPlan, CreaturePlan, MapPlan, Person, Scene, TokenPlan};
+use super::{CharacterPlan, CreaturePlan, DocumentPlan, MapPlan, Person, Scene, TokenPlan};
 
 /// The five accounts of every scene.
 pub(super) fn people() -> Vec<Person> {
@@ -88,6 +88,19 @@ pub(super) fn scene() -> Scene {
             .map(
                 MapPlan::new("Sunken Belfry", 16, 16)
                     .token(TokenPlan::new("Bell Warden", 8, 8).hostile().hp(40)),
+            )
+            .document(
+                DocumentPlan::markdown(
+                    "dm",
+                    "House rules",
+                    "# House rules\n\n- A bell heard twice is a bell answered.\n- Lanterns burn for one hour.\n",
+                )
+                .description("Read before the first night."),
+            )
+            .document(
+                DocumentPlan::text("dm", "Tide table", "low 04:12\nhigh 10:31\nlow 16:50\n")
+                    .personal()
+                    .shared(),
             )
             .line("dm", "The mill wheel has stopped. Nobody stopped it.")
             .line("player1", "I string my bow and watch the reeds.")

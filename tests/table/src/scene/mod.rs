@@ -1,15 +1,21 @@
 //! What is on the table at the start: people, campaigns, maps, characters, chat.
 
+mod by_system;
 mod creature;
+mod document;
 mod first_night;
 mod library;
+mod person;
 mod plan;
 mod set;
 mod sheets;
 
 pub use creature::CreaturePlan;
-pub use plan::{CampaignPlan, CharacterPlan, MapPlan, Person, TokenPlan};
+pub use document::DocumentPlan;
+pub use person::Person;
+pub use plan::{CampaignPlan, CharacterPlan, MapPlan, TokenPlan};
 pub(crate) use set::{Set, set};
+pub use sheets::plain as plain_sheet;
 
 /// What is on the table at the start.
 ///
@@ -37,6 +43,13 @@ impl Scene {
             ])],
             library: Vec::new(),
         }
+    }
+
+    /// The five accounts at a small campaign of these rules (none for a flexible
+    /// one): a map, a character with a plain sheet for each player, and their
+    /// tokens.
+    pub fn of_system(system: Option<crate::GameSystem>) -> Self {
+        by_system::scene(system)
     }
 
     /// Adds an account. It is a member of no campaign yet.

@@ -2,83 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::CreaturePlan;
+use super::{CreaturePlan, DocumentPlan};
 use crate::world::{GameSystem, Role};
-
-/// An account to be.
-#[derive(Debug, Clone)]
-pub struct Person {
-    pub(crate) key: String,
-    pub(crate) email: String,
-    pub(crate) password: String,
-    pub(crate) display_name: String,
-    pub(crate) admin: bool,
-    pub(crate) approved: bool,
-    pub(crate) must_change_password: bool,
-    pub(crate) mfa_code: Option<String>,
-    pub(crate) backup_codes: Vec<String>,
-}
-
-impl Person {
-    /// An account under the short name `key`, with an address and a password
-    /// made from it.
-    pub fn new(key: &str, display_name: &str) -> Self {
-        Self {
-            key: key.to_owned(),
-            email: format!("{key}@table.example"),
-            password: format!("Lantern-{key}-9!"),
-            display_name: display_name.to_owned(),
-            admin: false,
-            approved: true,
-            must_change_password: false,
-            mfa_code: None,
-            backup_codes: Vec::new(),
-        }
-    }
-
-    /// Signs in with this address.
-    #[must_use]
-    pub fn email(mut self, email: &str) -> Self {
-        self.email = email.to_lowercase();
-        self
-    }
-
-    /// Signs in with this password.
-    #[must_use]
-    pub fn password(mut self, password: &str) -> Self {
-        password.clone_into(&mut self.password);
-        self
-    }
-
-    /// Asks for a second step when signing in, which `code` passes.
-    #[must_use]
-    pub fn mfa(mut self, code: &str, backup_codes: &[&str]) -> Self {
-        self.mfa_code = Some(code.to_owned());
-        self.backup_codes = backup_codes.iter().map(|&one| one.to_owned()).collect();
-        self
-    }
-
-    /// Has to set a new password before anything else.
-    #[must_use]
-    pub fn must_change_password(mut self) -> Self {
-        self.must_change_password = true;
-        self
-    }
-
-    /// Waits for an administrator's approval and cannot sign in.
-    #[must_use]
-    pub fn unapproved(mut self) -> Self {
-        self.approved = false;
-        self
-    }
-
-    /// Administers the server.
-    #[must_use]
-    pub fn admin(mut self) -> Self {
-        self.admin = true;
-        self
-    }
-}
 
 /// A campaign to be. People are named by their keys.
 #[derive(Debug, Clone)]
@@ -93,6 +18,7 @@ pub struct CampaignPlan {
     pub(crate) characters: Vec<CharacterPlan>,
     pub(crate) lines: Vec<(String, String)>,
     pub(crate) creatures: Vec<CreaturePlan>,
+    pub(crate) documents: Vec<DocumentPlan>,
 }
 
 impl CampaignPlan {
@@ -109,6 +35,7 @@ impl CampaignPlan {
             characters: Vec::new(),
             lines: Vec::new(),
             creatures: Vec::new(),
+            documents: Vec::new(),
         }
     }
 
@@ -173,6 +100,13 @@ impl CampaignPlan {
     #[must_use]
     pub fn creature(mut self, creature: CreaturePlan) -> Self {
         self.creatures.push(creature);
+        self
+    }
+
+    /// Adds a document. 1.1.2 has none and leaves them out.
+    #[must_use]
+    pub fn document(mut self, document: DocumentPlan) -> Self {
+        self.documents.push(document);
         self
     }
 
@@ -274,12 +208,23 @@ impl TokenPlan {
     }
 }
 
+/// The rules a character follows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Rules {
+    /// The campaign's.
+    Campaigns,
+    Own(Option<GameSystem>),
+}
+
 /// A character to be.
 #[derive(Debug, Clone)]
 pub struct CharacterPlan {
     pub(crate) owner: String,
     pub(crate) name: String,
     pub(crate) sheet: Option<Value>,
+    pub(crate) rules: Rules,
+    /// Belongs to the campaign and is on its roster.
+    pub(crate) assigned: bool,
 }
 
 impl CharacterPlan {
@@ -290,7 +235,23 @@ impl CharacterPlan {
             owner: owner.to_owned(),
             name: name.to_owned(),
             sheet: None,
+            rules: Rules::Campaigns,
+            assigned: true,
         }
+    }
+
+    /// Follows these rules instead of the campaign's; `None` is flexible.
+    #[must_use]
+    pub fn system(mut self, system: Option<GameSystem>) -> Self {
+        self.rules = Rules::Own(system);
+        self
+    }
+
+    /// Belongs to its owner alone, to no campaign.
+    #[must_use]
+    pub fn unassigned(mut self) -> Self {
+        self.assigned = false;
+        self
     }
 
     /// Brings its own sheet.

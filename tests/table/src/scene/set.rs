@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
+use super::plan::Rules;
 use super::{CampaignPlan, CharacterPlan, CreaturePlan, MapPlan, Scene, TokenPlan, sheets};
 use crate::builder::Options;
 use crate::table::Account;
@@ -40,7 +41,7 @@ pub(crate) fn set(scene: &Scene, options: &Options) -> anyhow::Result<Set> {
             email: person.email.clone(),
             password: person.password.clone(),
             display_name: person.display_name.clone(),
-            admin: person.admin,
+            rights: person.rights,
             approved: person.approved,
             must_change_password: person.must_change_password,
             mfa_code: person.mfa_code.clone(),
@@ -134,6 +135,10 @@ fn set_campaign(
     for map in &plan.maps {
         set_map(world, accounts, &id, map, options)?;
     }
+    for document in plan.documents.iter().filter(|_| !options.version.is_old()) {
+        let author = user_id(accounts, &document.author)?;
+        document.set(world, &id, &owner_id, &author);
+    }
     for (key, text) in &plan.lines {
         let author = user_id(accounts, key)?;
         let kind = match world.role(&id, &author) {
@@ -155,10 +160,14 @@ fn set_character(
     let owner = user_id(accounts, &plan.owner)?;
     let id = world.new_id();
     let sheet = plan.sheet.clone();
+    let system = match plan.rules {
+        Rules::Campaigns => system,
+        Rules::Own(own) => own,
+    };
     world.characters.push(Character {
         id: id.clone(),
         user_id: owner.clone(),
-        campaign_id: Some(campaign.to_owned()),
+        campaign_id: plan.assigned.then(|| campaign.to_owned()),
         game_system: system,
         name: plan.name.clone(),
         token_image_url: None,
@@ -166,12 +175,14 @@ fn set_character(
         created_at: now(),
         updated_at: now(),
     });
-    world
-        .campaign_mut(campaign)
-        .and_then(|campaign| campaign.membership_mut(&owner))
-        .with_context(|| format!("{} is no member", plan.owner))?
-        .character_ids
-        .push(id);
+    if plan.assigned {
+        world
+            .campaign_mut(campaign)
+            .and_then(|campaign| campaign.membership_mut(&owner))
+            .with_context(|| format!("{} is no member", plan.owner))?
+            .character_ids
+            .push(id);
+    }
     Ok(())
 }
 

@@ -101,8 +101,9 @@ pub(super) fn fifth_edition(plan: &Fifth<'_>) -> Value {
     })
 }
 
-/// A plain sheet for a character nobody wrote one for.
-pub(super) fn plain(system: Option<GameSystem>, name: &str) -> Value {
+/// A plain sheet that a system takes as it is, as a character of a scene has it
+/// when nobody wrote one.
+pub fn plain(system: Option<GameSystem>, name: &str) -> Value {
     match system {
         Some(GameSystem::Dnd5e) => fifth_edition(&Fifth {
             name,
@@ -139,7 +140,14 @@ pub(super) fn plain(system: Option<GameSystem>, name: &str) -> Value {
             "characterName": name,
             "metatype": "Human",
             "archetype": "Street Samurai",
-            "attributes": { "body": 4, "agility": 5, "reaction": 4, "strength": 4 },
+            "attributes": {
+                "body": 4, "agility": 5, "reaction": 4, "strength": 4, "willpower": 3,
+                "logic": 3, "intuition": 4, "charisma": 3,
+            },
+            "conditionMonitors": {
+                "physical": { "maximum": 10, "current": 0 },
+                "stun": { "maximum": 10, "current": 0 },
+            },
         }),
         Some(GameSystem::CallOfCthulhu7e) => {
             let characteristics: JsonMap<String, Value> =

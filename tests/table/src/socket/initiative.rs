@@ -313,6 +313,13 @@ impl Hub {
         });
     }
 
+    /// Whether a token is in the order.
+    pub(crate) fn is_combatant(&self, campaign: &str, token: &str) -> bool {
+        let world = self.world();
+        let order = world.initiative.get(campaign);
+        order.is_some_and(|order| order.combatants.iter().any(|one| one.token_id == token))
+    }
+
     /// Takes a token out of the order; whether it was in it.
     pub(crate) fn drop_combatant(&self, campaign: &str, token: &str) -> bool {
         let mut world = self.world();

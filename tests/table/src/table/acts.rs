@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Table;
 use crate::socket::RollPlan;
-use crate::world::{LineKind, Role, now};
+use crate::world::{LineKind, Rights, Role, now};
 
 /// What happens at the table without the client under test.
 impl Table {
@@ -168,7 +168,7 @@ impl Table {
     pub fn set_platform_admin(&self, key: &str) {
         let user = self.account(key).user_id.clone();
         if let Some(user) = self.hub.world().user_mut(&user) {
-            user.admin = true;
+            user.rights = Rights::Admin;
         }
     }
 }

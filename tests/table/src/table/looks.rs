@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Table;
-use crate::world::{Creature, LineKind, Role, SavedRoll};
+use crate::world::{AssetKind, Creature, LineKind, Role, SavedRoll};
 
 /// A line of the chat, as the server stores it.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +35,27 @@ pub struct RollLine {
     pub secret: bool,
     /// The whole event, as `dice.rolled` carries it.
     pub event: Value,
+}
+
+/// A document, as the server stores it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    /// The asset's id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// `USER`, `CAMPAIGN` or `GLOBAL`.
+    pub scope: String,
+    /// Who uploaded or wrote it.
+    pub user_id: String,
+    /// The campaign it belongs to, with scope `CAMPAIGN`.
+    pub campaign_id: Option<String>,
+    /// `text/plain`, `text/markdown` or `application/pdf`.
+    pub mime_type: String,
+    /// The content.
+    pub bytes: Vec<u8>,
+    /// The campaigns it was shared with.
+    pub shared_with: Vec<String>,
 }
 
 /// What is on the table now.
@@ -137,6 +158,37 @@ impl Table {
         let world = self.hub.world();
         let found = world.creatures_of(&self.campaign_id);
         found.into_iter().map(Creature::row).collect()
+    }
+
+    /// All documents, in the order they were made.
+    pub fn documents(&self) -> Vec<Document> {
+        let world = self.hub.world();
+        let documents = world
+            .assets
+            .iter()
+            .filter(|one| one.kind == AssetKind::Document);
+        documents
+            .map(|one| Document {
+                id: one.id.clone(),
+                name: one.name.clone(),
+                scope: one.scope.as_str().to_owned(),
+                user_id: one.uploaded_by.clone(),
+                campaign_id: one.campaign_id.clone(),
+                mime_type: one.mime.clone(),
+                bytes: one.bytes.clone(),
+                shared_with: world
+                    .shares
+                    .iter()
+                    .filter(|share| share.asset_id == one.id)
+                    .map(|share| share.campaign_id.clone())
+                    .collect(),
+            })
+            .collect()
+    }
+
+    /// The first document of that name.
+    pub fn document_named(&self, name: &str) -> Option<Document> {
+        self.documents().into_iter().find(|one| one.name == name)
     }
 
     /// The saved rolls (macros) of the person of that key in the first campaign,

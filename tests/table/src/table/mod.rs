@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-pub use looks::{ChatLine, RollLine};
+pub use looks::{ChatLine, Document, RollLine};
 
 use crate::builder::{Options, TableBuilder};
 use crate::faults::Faults;

@@ -1,5 +1,7 @@
 //! The state of the table: what a real server keeps in its database.
 
+mod asset;
+mod asset_use;
 mod campaign;
 mod chat;
 mod clock;
@@ -17,6 +19,7 @@ use std::collections::HashMap;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
+pub(crate) use asset::{Asset, AssetKind, Scope, Share};
 pub(crate) use campaign::{Campaign, Membership};
 pub use campaign::{GameSystem, Role};
 pub(crate) use chat::{Line, LineKind};
@@ -25,7 +28,7 @@ pub(crate) use creature::Creature;
 pub(crate) use initiative::{Combatant, Order};
 pub(crate) use map::{Map, Viewer, default_token, mask};
 pub(crate) use number::plain;
-pub(crate) use people::{SignIn, User};
+pub(crate) use people::{Rights, SignIn, User};
 pub(crate) use saved_roll::SavedRoll;
 pub(crate) use session::GameSession;
 pub(crate) use sheet::Character;
@@ -41,6 +44,10 @@ pub(crate) struct World {
     pub(crate) characters: Vec<Character>,
     /// The common library and what campaigns made themselves.
     pub(crate) creatures: Vec<Creature>,
+    /// Uploaded files and documents, oldest first.
+    pub(crate) assets: Vec<Asset>,
+    /// Which documents were shared with which campaigns, oldest first.
+    pub(crate) shares: Vec<Share>,
     /// Chat lines and dice rolls of all campaigns, oldest first.
     pub(crate) lines: Vec<Line>,
     /// The saved rolls of all users, oldest first.
@@ -62,6 +69,8 @@ impl World {
             maps: Vec::new(),
             characters: Vec::new(),
             creatures: Vec::new(),
+            assets: Vec::new(),
+            shares: Vec::new(),
             lines: Vec::new(),
             saved_rolls: Vec::new(),
             game_sessions: Vec::new(),

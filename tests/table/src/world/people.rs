@@ -5,6 +5,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+/// What an account may do beyond its campaigns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rights {
+    Plain,
+    /// May add files for everybody.
+    AssetManager,
+    /// May do everything.
+    Admin,
+}
+
 /// One account.
 #[derive(Debug, Clone)]
 pub(crate) struct User {
@@ -13,7 +23,7 @@ pub(crate) struct User {
     pub(crate) email: String,
     pub(crate) password: String,
     pub(crate) display_name: String,
-    pub(crate) admin: bool,
+    pub(crate) rights: Rights,
     pub(crate) approved: bool,
     pub(crate) must_change_password: bool,
     /// The code that passes the second step of signing in.
@@ -31,8 +41,8 @@ impl User {
             "id": self.id,
             "email": self.email,
             "displayName": self.display_name,
-            "platformRole": if self.admin { "ADMIN" } else { "USER" },
-            "globalAssetManager": false,
+            "platformRole": if self.rights == Rights::Admin { "ADMIN" } else { "USER" },
+            "globalAssetManager": self.rights == Rights::AssetManager,
             "mfaEnabled": self.mfa_code.is_some(),
             "mustChangePassword": self.must_change_password,
             "isApproved": self.approved,
@@ -48,6 +58,11 @@ impl User {
             row["templateEditor"] = json!(false);
         }
         row
+    }
+
+    /// The account where only its name matters.
+    pub(crate) fn signature(&self) -> Value {
+        json!({ "id": self.id, "displayName": self.display_name })
     }
 
     /// The account as others see it.

@@ -123,6 +123,35 @@ impl Guest {
             .unwrap()
     }
 
+    /// Sends a form with text fields and, given one, a file.
+    pub(crate) async fn upload(
+        &self,
+        fields: &[(&str, &str)],
+        file: Option<(&str, &[u8])>,
+    ) -> Answer {
+        let mut body = Vec::new();
+        for (name, value) in fields {
+            let part = format!(
+                "--edge\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+            );
+            body.extend(part.into_bytes());
+        }
+        if let Some((name, bytes)) = file {
+            let head = format!(
+                "--edge\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n"
+            );
+            body.extend(head.into_bytes());
+            body.extend(bytes);
+            body.extend(b"\r\n");
+        }
+        body.extend(b"--edge--\r\n");
+        let request = self
+            .request(Method::POST, "/api/assets/upload")
+            .header("Content-Type", "multipart/form-data; boundary=edge")
+            .body(body);
+        Self::send(request).await.unwrap()
+    }
+
     /// A socket that was opened and nothing more.
     pub(crate) async fn socket(&self) -> Peer {
         let mut peer = self.try_socket().await.expect("a handshake");

@@ -7,16 +7,20 @@
     reason = "tests fail by panicking"
 )]
 
+mod assets;
 mod binary;
+mod bounds;
 mod characters;
 mod chat;
 mod connect;
 mod creatures;
 mod dice;
+mod documents;
 mod evenings;
 mod faults;
 mod fights;
 mod guest;
+mod hit_points;
 mod lead;
 mod limits;
 mod lost_updates;

@@ -259,3 +259,69 @@ async fn rolls_and_fights_have_the_servers_shape() {
         assert_shape("initiative", &sample, &dm.event("initiative.state").await);
     }
 }
+
+#[tokio::test]
+async fn what_1_4_added_has_the_servers_shape() {
+    let table = table(Version::V1_5).start().await.unwrap();
+    let dm = Guest::signed_in(&table, "dm").await;
+    let campaign = format!("/api/campaigns/{}", table.campaign_id());
+    let name = json!({ "id": "u", "displayName": "Quill" });
+
+    let body = json!({ "name": "Luck", "expression": "adv" });
+    let made = dm.post(&format!("{campaign}/macros"), &body).await.json();
+    let roll = json!({
+        "id": "m", "campaignId": "c", "userId": "u", "name": "n", "expression": "1d4",
+        "createdAt": "t", "updatedAt": "t",
+    });
+    assert_shape("macro", &json!({ "macro": roll }), &made);
+
+    let listed = dm.get(&format!("{campaign}/documents")).await.json();
+    let document = json!({
+        "id": "a", "name": "n", "description": null, "originalName": "n.txt",
+        "mimeType": "text/plain", "fileSize": 1, "createdAt": "t", "uploadedBy": name,
+        "linkedAt": "t", "linkedBy": name, "shared": true,
+    });
+    assert_shape("documents", &json!({ "documents": [document] }), &listed);
+
+    let assets = dm
+        .get("/api/assets?type=DOCUMENT&scope=CAMPAIGN")
+        .await
+        .json();
+    let asset = json!({
+        "id": "a", "type": "DOCUMENT", "scope": "CAMPAIGN", "uploadedById": "u",
+        "campaignId": "c", "filename": "f.md", "originalName": "n.md",
+        "mimeType": "text/markdown", "fileSize": 1, "name": "n", "description": "d", "tags": [],
+        "createdAt": "t", "uploadedBy": name, "campaign": { "id": "c", "name": "n" },
+    });
+    let pages = json!({ "page": 1, "limit": 50, "total": 1, "totalPages": 1 });
+    let sample = json!({ "assets": [asset], "pagination": pages });
+    assert_shape("assets", &sample, &assets);
+}
+
+#[tokio::test]
+async fn creatures_have_the_servers_shape() {
+    for version in Version::ALL {
+        let table = table(version).start().await.unwrap();
+        let dm = Guest::signed_in(&table, "dm").await;
+        let path = format!("/api/campaigns/{}/creatures", table.campaign_id());
+        let found = dm.get(&format!("{path}?search=reed")).await.json();
+        let creature = json!({
+            "id": "c", "name": "n", "gameSystem": "DND_5E", "source": "custom",
+            "challengeRating": "1/4", "creatureType": "beast", "alignment": null,
+            "imageUrl": "/i",
+            "statBlock": {
+                "ac": 12, "hpMax": 7, "speed": "30 ft.", "gameSystem": "DND_5E",
+                "abilities": {
+                    "str": 1, "dex": 1, "con": 1, "int": 1, "wis": 1, "cha": 1,
+                },
+                "challengeRating": "1/4", "creatureType": "beast",
+                "actions": [{ "name": "n", "description": "d" }],
+            },
+            "size": { "width": 1, "height": 1 }, "disposition": "hostile",
+            "displayMode": "pog", "createdById": "u", "campaignId": "c",
+            "createdAt": "t", "updatedAt": "t",
+        });
+        let sample = json!({ "creatures": [creature], "total": 1, "limit": 50, "offset": 0 });
+        assert_shape("creatures", &sample, &found);
+    }
+}
