@@ -37,6 +37,9 @@ pub struct Hub {
     pub session: Result<Arc<Session>, Trouble>,
     /// Cancelled when the daemon is to leave.
     pub stop: CancellationToken,
+    /// Cancelled when everything else has left: until then the control socket
+    /// answers, so that a program can see when the daemon has gone.
+    pub gone: CancellationToken,
     catalog: Catalog,
     clients: AtomicU64,
     calls: TaskTracker,
@@ -80,6 +83,7 @@ impl Hub {
             config,
             session,
             stop: CancellationToken::new(),
+            gone: CancellationToken::new(),
             catalog: Catalog::default(),
             clients: AtomicU64::new(0),
             calls: TaskTracker::new(),

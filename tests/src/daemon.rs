@@ -45,7 +45,12 @@ impl Home {
     pub fn at(table: &Table, account: &str) -> Result<Self> {
         let account = table.account(account);
         let mut home = Self::empty()?;
-        let values = [table.url(), &account.email, &account.password, table.campaign_id()];
+        let values = [
+            table.url(),
+            &account.email,
+            &account.password,
+            table.campaign_id(),
+        ];
         for (name, value) in VARIABLES.into_iter().zip(values) {
             home.set(name, value);
         }
@@ -121,7 +126,10 @@ impl Home {
 
     /// Starts the daemon; it serves its sockets when this returns.
     pub async fn start(&self) -> Result<Daemon<'_>> {
-        let process = self.daemon_command()?.spawn().context("starting cozyvttd")?;
+        let process = self
+            .daemon_command()?
+            .spawn()
+            .context("starting cozyvttd")?;
         let daemon = Daemon {
             home: self,
             process,

@@ -43,7 +43,10 @@ async fn a_roll_comes_back_as_an_event_that_a_second_agent_sees_as_well() -> Res
     let first = Agent::through_shim(&home, Era::Handshake).await?;
     let second = Agent::on_the_socket(&home, Era::Stateless).await?;
     let receipt = first
-        .data("dice_roll", json!({"expression": "2d6+3", "purpose": "Damage"}))
+        .data(
+            "dice_roll",
+            json!({"expression": "2d6+3", "purpose": "Damage"}),
+        )
         .await?;
     assert_eq!(receipt["sent"], true);
     assert_eq!(receipt["confirmed"], false);
@@ -51,9 +54,14 @@ async fn a_roll_comes_back_as_an_event_that_a_second_agent_sees_as_well() -> Res
     for agent in [&first, &second] {
         let since = receipt["since"].clone();
         let roll: Value = until("the roll is seen", || async {
-            let page = agent.data("events_poll", json!({"since": since})).await.ok()?;
+            let page = agent
+                .data("events_poll", json!({"since": since}))
+                .await
+                .ok()?;
             let events = page["events"].as_array()?.clone();
-            events.into_iter().find(|event| event["event"] == "dice.rolled")
+            events
+                .into_iter()
+                .find(|event| event["event"] == "dice.rolled")
         })
         .await;
         assert_eq!(roll["payload"]["expression"], "2d6+3");

@@ -1,7 +1,7 @@
 //! Requests to CozyVTT's REST routes: one rule each for a session that ended,
 //! for "too many requests", and for answers that are none.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use reqwest::{Method, StatusCode};
@@ -153,7 +153,7 @@ impl Rest {
     /// [`RestError`].
     pub async fn json(
         &self,
-        login: &Login,
+        login: &Arc<Login>,
         request: &Request<'_>,
         key: &str,
         unauthorized: &(dyn Fn() + Sync),
@@ -190,7 +190,7 @@ impl Rest {
     /// # Errors
     ///
     /// [`RestError`].
-    pub async fn ping(&self, login: &Login) -> Result<(), RestError> {
+    pub async fn ping(&self, login: &Arc<Login>) -> Result<(), RestError> {
         login.ensure().await.map_err(RestError::NotSignedIn)?;
         self.once(&Request::get(["api", "auth", "ping"]))
             .await
@@ -199,7 +199,7 @@ impl Rest {
 
     async fn authorized(
         &self,
-        login: &Login,
+        login: &Arc<Login>,
         request: &Request<'_>,
         unauthorized: &(dyn Fn() + Sync),
     ) -> Result<Answer, RestError> {
