@@ -775,7 +775,7 @@ async fn t_wsk_10_a_member_who_is_removed_loses_the_link_and_does_not_hammer() -
         records[0]["payload"]["detail"],
         json!({"message": sentence})
     );
-    let detail = broken(&home, "websocket").await;
+    let detail = broken(&home, "campaign").await;
     assert!(
         detail.starts_with(sentence) && detail.contains(" min"),
         "{detail}"

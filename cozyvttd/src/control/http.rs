@@ -23,6 +23,9 @@ use crate::listen::Listener;
 /// Largest request body, in bytes.
 const MAX_BODY: usize = 16 * 1024 * 1024;
 
+/// Said to whoever asks for something else.
+const PATHS: &str = "there are POST /rpc, GET /events and GET /health";
+
 pub(super) type Body = BoxBody<Bytes, Infallible>;
 pub(super) type Answer = hyper::Response<Body>;
 
@@ -85,7 +88,7 @@ async fn answer(request: hyper::Request<Incoming>, hub: Arc<Hub>) -> Answer {
             let mut answer = refusal(
                 StatusCode::METHOD_NOT_ALLOWED,
                 ErrorKind::InvalidRequest,
-                format!("use {allowed} for {path}"),
+                format!("use {allowed} for {path}; {PATHS}"),
             );
             let allowed = header::HeaderValue::from_static(allowed);
             answer.headers_mut().insert(header::ALLOW, allowed);
@@ -94,7 +97,7 @@ async fn answer(request: hyper::Request<Incoming>, hub: Arc<Hub>) -> Answer {
         _ => refusal(
             StatusCode::NOT_FOUND,
             ErrorKind::InvalidRequest,
-            "there are POST /rpc, GET /events and GET /health".to_owned(),
+            PATHS.to_owned(),
         ),
     }
 }

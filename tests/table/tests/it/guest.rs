@@ -50,11 +50,18 @@ pub(crate) struct Guest {
     pub(crate) cookie: Option<String>,
 }
 
+/// An HTTP client. It wants to know its TLS library even where it needs none, once
+/// another crate of the workspace has asked for TLS.
+pub(crate) fn client() -> reqwest::Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::new()
+}
+
 impl Guest {
     /// Somebody without a session.
     pub(crate) fn stranger(table: &Table) -> Self {
         Self {
-            http: reqwest::Client::new(),
+            http: client(),
             url: table.url().to_owned(),
             cookie: None,
         }

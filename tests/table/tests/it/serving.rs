@@ -11,7 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::guest::{Guest, seat, table};
+use crate::guest::{Guest, client, seat, table};
 
 #[tokio::test]
 async fn everything_is_served_below_the_base_path() {
@@ -28,7 +28,8 @@ async fn everything_is_served_below_the_base_path() {
     assert_eq!(table.log().count("GET", "/health"), 1);
     assert_eq!(table.log().count("GET", "/socket.io/"), 1);
     let root = table.url().replace("/tavern", "/health");
-    assert_eq!(reqwest::get(root).await.unwrap().status(), 404);
+    let answer = client().get(root).send().await.unwrap();
+    assert_eq!(answer.status(), 404);
 }
 
 #[tokio::test]
