@@ -129,7 +129,9 @@ impl Config {
             Ok(parsed) => parsed,
             Err(problem) => {
                 return Self {
-                    url: environment("COZYVTT_URL"),
+                    url: environment("COZYVTT_URL")
+                        .and_then(|url| BaseUrl::parse(&url).ok())
+                        .map(|url| url.to_string()),
                     file,
                     read_folders: Vec::new(),
                     settings: Err(problem),

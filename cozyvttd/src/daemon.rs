@@ -60,9 +60,10 @@ pub enum StartError {
 pub struct Daemon {
     /// What it shares with its faces.
     pub hub: Arc<Hub>,
-    faces: Vec<JoinHandle<()>>,
+    mcp: JoinHandle<()>,
+    control: JoinHandle<()>,
     link: Option<JoinHandle<()>>,
-    _locks: [FolderLock; 2],
+    locks: [FolderLock; 2],
 }
 
 /// The folder of the journal and the logs: the flag, else what systemd gives,
@@ -118,13 +119,11 @@ impl Daemon {
             files,
         ));
         Ok(Self {
-            faces: vec![
-                tokio::spawn(mcp::serve(mcp, Arc::clone(&hub))),
-                tokio::spawn(control::serve(control, Arc::clone(&hub))),
-            ],
+            mcp: tokio::spawn(mcp::serve(mcp, Arc::clone(&hub))),
+            control: tokio::spawn(control::serve(control, Arc::clone(&hub))),
             hub,
             link,
-            _locks: locks,
+            locks,
         })
     }
 
@@ -139,9 +138,7 @@ impl Daemon {
         tracing::info!(running = self.hub.running(), "stopping");
         let drained = timeout(DRAIN, async {
             self.hub.idle().await;
-            for face in self.faces {
-                face.await.ok();
-            }
+            self.mcp.await.ok();
         });
         if drained.await.is_err() {
             tracing::warn!(running = self.hub.running(), "left calls behind");
@@ -158,6 +155,13 @@ impl Daemon {
             if !matches!(committed.await, Ok(Ok(()))) {
                 tracing::error!("the newest events could not be committed");
             }
+        }
+        // The control socket goes last, and the folders before it: who sees it gone
+        // may start another daemon at once.
+        drop(self.locks);
+        self.hub.gone.cancel();
+        if timeout(FAREWELL, self.control).await.is_err() {
+            tracing::warn!("left a control connection behind");
         }
         tracing::info!("stopped");
     }

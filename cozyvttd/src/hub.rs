@@ -38,6 +38,9 @@ pub struct Hub {
     pub session: Result<Arc<Session>, Trouble>,
     /// Cancelled when the daemon is to leave.
     pub stop: CancellationToken,
+    /// Cancelled when everything else has left: until then the control socket
+    /// answers, so that a program can see when the daemon has gone.
+    pub gone: CancellationToken,
     files: Arc<Files>,
     catalog: Catalog,
     clients: AtomicU64,
@@ -84,6 +87,7 @@ impl Hub {
             config,
             session,
             stop: CancellationToken::new(),
+            gone: CancellationToken::new(),
             catalog: Catalog::default(),
             clients: AtomicU64::new(0),
             calls: TaskTracker::new(),

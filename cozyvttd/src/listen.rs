@@ -17,6 +17,12 @@ pub enum ListenError {
         /// The socket.
         path: PathBuf,
     },
+    /// Something else is in its place.
+    #[error("{} is in the way and is no socket; remove it, or choose another folder with --socket-dir", path.display())]
+    InTheWay {
+        /// What is no socket.
+        path: PathBuf,
+    },
     /// It cannot be made.
     #[error("the socket {} cannot be served: {source}", path.display())]
     Unusable {
@@ -47,11 +53,13 @@ impl Listener {
             path: path.clone(),
             source,
         };
+        if path.symlink_metadata().is_ok() && !is_socket(&path) {
+            return Err(ListenError::InTheWay { path });
+        }
         match StdUnixStream::connect(&path) {
             Ok(_) => return Err(ListenError::Taken { path }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            // A plain file refuses connections as well, and is not ours to remove.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && is_socket(&path) => {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 std::fs::remove_file(&path).map_err(unusable)?;
             }
             Err(error) => return Err(unusable(error)),

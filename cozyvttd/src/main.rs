@@ -56,7 +56,8 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("cozyvttd: {error:#}");
+            // Each error tells its cause itself.
+            eprintln!("cozyvttd: {error}");
             ExitCode::FAILURE
         }
     }
@@ -80,7 +81,8 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     // Before anything is served: a signal that comes early must not be lost.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let daemon = Daemon::start(options, &|name| std::env::var(name).ok())?;
+    let daemon = Daemon::start(options, &|name| std::env::var(name).ok())
+        .inspect_err(|error| tracing::error!(%error, "cannot start"))?;
     let stop = daemon.stopper();
     tokio::spawn(async move {
         tokio::select! {

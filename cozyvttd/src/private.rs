@@ -12,12 +12,18 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum FolderError {
     /// It could not be made or looked at.
-    #[error("the folder {} cannot be used: {source}", path.display())]
+    #[error("the folder {} cannot be used: {source}; choose another one with --socket-dir or --state-dir", path.display())]
     Unusable {
         /// The folder.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// Something else is in its place.
+    #[error("{} is no folder; remove it, or choose another place with --socket-dir or --state-dir", path.display())]
+    NoFolder {
+        /// What is no folder.
+        path: PathBuf,
     },
     /// It belongs to another user.
     #[error("the folder {} belongs to another user; choose one of your own", path.display())]
@@ -57,7 +63,12 @@ pub fn ensure(path: &Path) -> Result<(), FolderError> {
         .recursive(true)
         .mode(0o700)
         .create(path)
-        .map_err(unusable)?;
+        .map_err(|source| match source.kind() {
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                FolderError::NoFolder { path: path.into() }
+            }
+            _ => unusable(source),
+        })?;
     let meta = path.metadata().map_err(unusable)?;
     if meta.uid() != rustix::process::geteuid().as_raw() {
         return Err(FolderError::Foreign { path: path.into() });

@@ -29,6 +29,8 @@ pub fn shim() -> &'static Path {
 fn build(package: &str, name: &str) -> PathBuf {
     let cargo = CargoBuild::new()
         .bin(name)
+        // Cargo sets it for a test; build scripts that look at it would run again.
+        .env_remove("CARGO_MANIFEST_DIR")
         .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"));
     let cargo = if cfg!(debug_assertions) {
         // The whole workspace, so that the dependencies have the features with

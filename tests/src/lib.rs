@@ -5,7 +5,11 @@
 
 pub mod agent;
 pub mod binaries;
+pub mod calls;
+pub mod captures;
 pub mod daemon;
+pub mod peer;
+pub mod raw;
 
 use std::future::Future;
 use std::time::Duration;

@@ -1,20 +1,12 @@
 //! The whole path: an MCP client reaches a table through shim and daemon.
 
 use anyhow::Result;
+use cozyvtt_proto::preset::all_tools;
 use cozyvtt_table::Table;
 use cozyvtt_tests::agent::{Agent, Era};
 use cozyvtt_tests::daemon::Home;
 use cozyvtt_tests::until;
 use serde_json::{Value, json};
-
-const TOOLS: [&str; 6] = [
-    "campaign_get",
-    "chat_read",
-    "chat_send",
-    "dice_roll",
-    "events_poll",
-    "map_list",
-];
 
 #[tokio::test]
 async fn a_client_of_either_era_lists_and_calls_through_shim_and_daemon() -> Result<()> {
@@ -25,7 +17,8 @@ async fn a_client_of_either_era_lists_and_calls_through_shim_and_daemon() -> Res
         let agent = Agent::through_shim(&home, era).await?;
         let tools = agent.client().list_all_tools().await?;
         let names: Vec<_> = tools.iter().map(|tool| tool.name.as_ref()).collect();
-        assert_eq!(names, TOOLS, "{era:?}");
+        let all: Vec<_> = all_tools().into_iter().collect();
+        assert_eq!(names, all, "{era:?}");
         let campaign = agent.data("campaign_get", json!({})).await?;
         assert_eq!(campaign["campaign"]["id"], table.campaign_id(), "{era:?}");
         agent.leave().await?;

@@ -23,15 +23,18 @@ use crate::listen::Listener;
 /// Largest request body, in bytes.
 const MAX_BODY: usize = 16 * 1024 * 1024;
 
+/// Said to whoever asks for something else.
+const PATHS: &str = "there are POST /rpc, GET /events and GET /health";
+
 pub(super) type Body = BoxBody<Bytes, Infallible>;
 pub(super) type Answer = hyper::Response<Body>;
 
-/// Accepts connections until the daemon stops, then finishes what is running.
+/// Accepts connections until the daemon has gone, then finishes what is running.
 pub async fn serve(listener: Listener, hub: Arc<Hub>) {
     let connections = TaskTracker::new();
     loop {
         let stream = tokio::select! {
-            () = hub.stop.cancelled() => break,
+            () = hub.gone.cancelled() => break,
             stream = listener.accept() => stream,
         };
         connections.spawn(converse(stream, Arc::clone(&hub)));
@@ -52,7 +55,7 @@ async fn converse(stream: UnixStream, hub: Arc<Hub>) {
     let mut connection = std::pin::pin!(connection);
     let outcome = tokio::select! {
         outcome = connection.as_mut() => outcome,
-        () = hub.stop.cancelled() => {
+        () = hub.gone.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
         }
@@ -80,15 +83,21 @@ async fn answer(request: hyper::Request<Incoming>, hub: Arc<Hub>) -> Answer {
             StatusCode::OK,
             &json!({"status": "ok", "version": VERSION, "instance": hub.instance}),
         ),
-        (_, "/rpc" | "/events" | "/health") => refusal(
-            StatusCode::METHOD_NOT_ALLOWED,
-            ErrorKind::InvalidRequest,
-            "use POST /rpc, GET /events and GET /health".to_owned(),
-        ),
+        (_, path @ ("/rpc" | "/events" | "/health")) => {
+            let allowed = if path == "/rpc" { "POST" } else { "GET" };
+            let mut answer = refusal(
+                StatusCode::METHOD_NOT_ALLOWED,
+                ErrorKind::InvalidRequest,
+                format!("use {allowed} for {path}; {PATHS}"),
+            );
+            let allowed = header::HeaderValue::from_static(allowed);
+            answer.headers_mut().insert(header::ALLOW, allowed);
+            answer
+        }
         _ => refusal(
             StatusCode::NOT_FOUND,
             ErrorKind::InvalidRequest,
-            "there are POST /rpc, GET /events and GET /health".to_owned(),
+            PATHS.to_owned(),
         ),
     }
 }

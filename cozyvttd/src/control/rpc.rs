@@ -27,6 +27,9 @@ pub(super) async fn answer(body: &[u8], hub: &Hub) -> Response {
     };
     let id = value.get("id").cloned().unwrap_or_default();
     let request = match serde_json::from_value::<Request>(value) {
+        Ok(request) if !(request.id.is_string() || request.id.is_number()) => {
+            return invalid(Value::Null, "its \"id\" is neither a string nor a number");
+        }
         Ok(request) if request.jsonrpc == "2.0" => request,
         Ok(_) => return invalid(id, "its \"jsonrpc\" is not \"2.0\""),
         Err(error) => return invalid(id, &error.to_string()),
@@ -66,6 +69,10 @@ async fn call(request: &Request, hub: &Hub) -> Result<Value, RpcError> {
         }
         ToolCall::NAME => {
             let params = params::<ToolCall>(request)?;
+            if hub.stop.is_cancelled() {
+                return Err(ErrorKind::Stopping
+                    .error("cozyvttd is stopping and begins nothing new; nothing was done"));
+            }
             let caller = Arc::new(Caller { cwd: params.cwd });
             let outcome = hub
                 .call(&params.name, params.arguments, caller)

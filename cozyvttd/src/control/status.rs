@@ -154,7 +154,10 @@ fn websocket(session: &Session) -> Hop {
         Phase::Idle => waiting("websocket", "not begun"),
         Phase::Connecting => waiting("websocket", "connecting"),
         Phase::Stopped => waiting("websocket", "stopped"),
-        Phase::Waiting { until } => {
+        Phase::Waiting { shut_out: true, .. } => {
+            waiting("websocket", "not used: the campaign is closed to us")
+        }
+        Phase::Waiting { until, .. } => {
             let why = link.last_error.unwrap_or_default();
             let next = span(until.saturating_duration_since(Instant::now()));
             match &*session.login().watch().borrow() {
@@ -176,6 +179,19 @@ fn campaign(session: &Session) -> Hop {
     if link.authenticated() {
         let role = link.role.as_deref().unwrap_or("a member");
         ok("campaign", format!("{name}, as {role}"))
+    } else if let Phase::Waiting {
+        until,
+        shut_out: true,
+    } = link.phase
+    {
+        let why = link.last_error.unwrap_or_default();
+        let next = span(until.saturating_duration_since(Instant::now()));
+        broken(
+            "campaign",
+            format!("{why}; the next attempt is in {next}"),
+            "have the account invited to the campaign, or correct campaign_id in the configuration and \
+             restart cozyvttd",
+        )
     } else {
         waiting("campaign", "needs the websocket")
     }

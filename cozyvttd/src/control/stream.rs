@@ -94,10 +94,9 @@ fn frames(journal: Journal, since: Option<u64>) -> impl Stream<Item = String> + 
             let at = match position {
                 Position::At(at) => at,
                 Position::Begin(since) => {
-                    let at = match since {
-                        Some(since) => since,
-                        None => journal.high_water().await,
-                    };
+                    let newest = journal.high_water().await;
+                    // A cursor from elsewhere starts over, as a page does.
+                    let at = since.map_or(newest, |since| if since > newest { 0 } else { since });
                     // A first line at once, so that the client sees that it is connected.
                     let hello = format!(": events after {at}\n\n");
                     return Some((hello, (journal, Position::At(at))));

@@ -236,7 +236,7 @@ impl Journal {
     ///
     /// [`JournalError::Closed`] once the writer has gone.
     pub async fn beyond(&self, seq: u64) -> Result<(), JournalError> {
-        self.committed(seq + 1).await
+        self.committed(seq.saturating_add(1)).await
     }
 
     /// Waits until the record `seq` is committed.

@@ -12,8 +12,8 @@ use std::time::Duration;
 use cozyvtt_proto::MAX_LINE_BYTES;
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, JsonRpcRequest,
-    RequestId,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta, JsonRpcMessage,
+    JsonRpcRequest, ProtocolVersion, RequestId,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -38,7 +38,7 @@ const READER_PATIENCE: Duration = Duration::from_secs(30);
 const DRAIN: Duration = Duration::from_secs(20);
 
 /// How long the last lines may take to leave.
-const FLUSH: Duration = Duration::from_secs(5);
+const FLUSH: Duration = Duration::from_secs(2);
 
 /// One client's connection.
 pub(super) struct LineTransport {
@@ -54,9 +54,21 @@ pub(super) struct LineTransport {
     gone: CancellationToken,
     /// Set once nothing more is taken in: when running calls are given up.
     draining: Option<Instant>,
-    /// A request has been handed on. rmcp ends a connection that begins with
-    /// anything else, so what comes earlier is passed over.
-    begun: bool,
+    /// How the conversation has begun, once it has.
+    begun: Option<Begun>,
+    /// An answer of our own that is still to be queued. rmcp may give a receive up
+    /// half-way and must not take the answer with it.
+    owed: Option<Vec<u8>>,
+}
+
+/// How a conversation has begun. rmcp ends a connection on which a notification
+/// comes before that, so earlier ones are passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begun {
+    /// With `initialize`.
+    Handshake,
+    /// With a request of the stateless protocol.
+    Stateless,
 }
 
 impl LineTransport {
@@ -77,7 +89,8 @@ impl LineTransport {
             stop,
             gone,
             draining: None,
-            begun: false,
+            begun: None,
+            owed: None,
         }
     }
 
@@ -89,7 +102,7 @@ impl LineTransport {
     }
 
     /// Makes of a line what rmcp is to see of it, or answers it here.
-    async fn take(&mut self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
+    fn take(&mut self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
         let line = line.trim_ascii();
         if line.is_empty() {
             return None;
@@ -97,26 +110,19 @@ impl LineTransport {
         let message = match serde_json::from_slice::<ClientJsonRpcMessage>(line) {
             Ok(message) => message,
             Err(error) => {
-                if let Some(answer) = complaint(line, &error) {
-                    self.answer(answer).await;
-                }
+                self.owed = complaint(line, &error).map(bytes);
                 return None;
             }
         };
         match &message {
             JsonRpcMessage::Request(request) => {
-                if let Some(answer) = misfit(request) {
-                    self.answer(answer).await;
+                if let Some(answer) = misfit(request).or_else(|| self.out_of_order(request)) {
+                    self.owed = Some(bytes(answer));
                     return None;
                 }
-                if !self.unanswered.begin(&request.id) {
-                    let sentence =
-                        "this id belongs to a request that is not answered yet; use a new one";
-                    let id = serde_json::to_value(&request.id).unwrap_or_default();
-                    self.answer(failure(&id, -32600, sentence)).await;
-                    return None;
+                if self.begun.is_none() {
+                    self.begun = beginning(&request.request);
                 }
-                self.begun = true;
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) =
@@ -129,15 +135,23 @@ impl LineTransport {
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
         }
-        self.begun.then_some(message)
+        let early = self.begun.is_none() && !matches!(message, JsonRpcMessage::Request(_));
+        (!early).then_some(message)
     }
 
-    async fn answer(&self, answer: Value) {
-        if let Some(outbox) = &self.outbox {
-            push(outbox, answer.to_string().into_bytes(), &self.gone)
-                .await
-                .ok();
-        }
+    /// What to answer to a request that cannot come now; else it counts as due.
+    fn out_of_order(&self, request: &JsonRpcRequest<ClientRequest>) -> Option<Value> {
+        let sentence = if self.begun == Some(Begun::Stateless)
+            && matches!(request.request, ClientRequest::InitializeRequest(_))
+        {
+            "this connection speaks the stateless protocol already; initialize on another one"
+        } else if self.unanswered.begin(&request.id) {
+            return None;
+        } else {
+            "this id belongs to a request that is not answered yet; use a new one"
+        };
+        let id = serde_json::to_value(&request.id).unwrap_or_default();
+        Some(failure(&id, -32600, sentence))
     }
 }
 
@@ -152,8 +166,7 @@ impl Transport<RoleServer> for LineTransport {
         let gone = self.gone.clone();
         let unanswered = Arc::clone(&self.unanswered);
         async move {
-            let outbox = outbox.ok_or(io::ErrorKind::BrokenPipe)?;
-            let sent = push(&outbox, serde_json::to_vec(&item)?, &gone).await;
+            // Before the answer leaves: a client may use its id again at once.
             if let JsonRpcMessage::Response(response) = &item {
                 unanswered.end(&response.id);
             } else if let JsonRpcMessage::Error(error) = &item
@@ -161,12 +174,17 @@ impl Transport<RoleServer> for LineTransport {
             {
                 unanswered.end(id);
             }
-            sent
+            let outbox = outbox.ok_or(io::ErrorKind::BrokenPipe)?;
+            push(&outbox, serde_json::to_vec(&item)?, &gone).await
         }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
+            if let (Some(line), Some(outbox)) = (&self.owed, &self.outbox) {
+                push(outbox, line.clone(), &self.gone).await.ok();
+                self.owed = None;
+            }
             if let Some(deadline) = self.draining {
                 tokio::select! {
                     () = self.gone.cancelled() => {}
@@ -187,19 +205,19 @@ impl Transport<RoleServer> for LineTransport {
             };
             match line {
                 Ok(Line::Whole(line)) => {
-                    if let Some(message) = self.take(&line).await {
+                    if let Some(message) = self.take(&line) {
                         return Some(message);
                     }
                 }
                 Ok(Line::TooLong) => {
                     let sentence =
                         format!("the line is longer than {MAX_LINE_BYTES} bytes and was dropped");
-                    self.answer(failure(&Value::Null, -32600, &sentence)).await;
+                    self.owed = Some(bytes(failure(&Value::Null, -32600, &sentence)));
                 }
                 Ok(Line::CutOff) => {
                     let sentence =
                         "the last line has no newline, so it may be cut off; it was not acted upon";
-                    self.answer(failure(&Value::Null, -32700, sentence)).await;
+                    self.owed = Some(bytes(failure(&Value::Null, -32700, sentence)));
                 }
                 Ok(Line::End) => self.draining = Some(Instant::now() + DRAIN),
                 Err(error) => {
@@ -302,6 +320,29 @@ fn complaint(line: &[u8], error: &serde_json::Error) -> Option<Value> {
             "the line is no JSON-RPC 2.0 message with a string or number id",
         )),
     }
+}
+
+/// How a conversation begins with this request, if it does: `ping` and
+/// `server/discover` may come before either way, and rmcp refuses what lacks the
+/// stateless protocol's metadata.
+fn beginning(request: &ClientRequest) -> Option<Begun> {
+    match request {
+        ClientRequest::InitializeRequest(_) => Some(Begun::Handshake),
+        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => None,
+        other => {
+            let meta = other.get_meta();
+            let version = meta.protocol_version()?;
+            (ProtocolVersion::KNOWN_VERSIONS.contains(&version)
+                && meta
+                    .missing_required_keys(&ProtocolVersion::V_2026_07_28)
+                    .is_empty())
+            .then_some(Begun::Stateless)
+        }
+    }
+}
+
+fn bytes(answer: Value) -> Vec<u8> {
+    answer.to_string().into_bytes()
 }
 
 fn failure(id: &Value, code: i32, message: &str) -> Value {

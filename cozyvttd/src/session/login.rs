@@ -4,6 +4,7 @@
 //! attempts are spaced, a rejected password is never sent again, and however
 //! many callers need a session at once, one request leaves the machine.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use reqwest::StatusCode;
@@ -140,13 +141,12 @@ impl Login {
     /// # Errors
     ///
     /// [`LoginError`].
-    pub async fn ensure(&self) -> Result<u64, LoginError> {
+    pub async fn ensure(self: &Arc<Self>) -> Result<u64, LoginError> {
         // Without taking the turn: most calls end here.
         if let LoginState::SignedIn { session, .. } = *self.state.borrow() {
             return Ok(session);
         }
-        let mut turn = self.turn.lock().await;
-        self.settle(&mut turn).await
+        self.in_turn(None).await
     }
 
     /// A session in place of `refused`, which the server no longer accepts.
@@ -156,18 +156,40 @@ impl Login {
     /// # Errors
     ///
     /// [`LoginError`].
-    pub async fn renew(&self, refused: u64) -> Result<u64, LoginError> {
-        let mut turn = self.turn.lock().await;
-        let state = self.state.borrow().clone();
-        if let LoginState::SignedIn { session, .. } = state {
-            let recent = turn.sent.is_some_and(|sent| sent.elapsed() < SPACING);
-            if session != refused || recent {
-                return Ok(session);
+    pub async fn renew(self: &Arc<Self>, refused: u64) -> Result<u64, LoginError> {
+        self.in_turn(Some(refused)).await
+    }
+
+    /// Signs in when it is this caller's turn, in a task of its own: a caller that
+    /// gives up must not cut a login off that others wait for.
+    async fn in_turn(self: &Arc<Self>, refused: Option<u64>) -> Result<u64, LoginError> {
+        let login = Arc::clone(self);
+        let attempt = tokio::spawn(async move {
+            let mut turn = login.turn.lock().await;
+            login.discard(refused, &turn);
+            login.settle(&mut turn).await
+        });
+        attempt.await.unwrap_or_else(|error| {
+            Err(LoginError::Unreachable(format!(
+                "signing in was cut off inside cozyvttd: {error}"
+            )))
+        })
+    }
+
+    /// Forgets the session that the server has refused, unless another one is in
+    /// place already or the password was sent only just now.
+    fn discard(&self, refused: Option<u64>, turn: &Turn) {
+        self.state.send_if_modified(|state| {
+            let LoginState::SignedIn { session, .. } = state else {
+                return false;
+            };
+            let stale = Some(*session) == refused && !turn.is_recent();
+            if stale {
+                tracing::info!("the server no longer accepts the session; signing in again");
+                *state = LoginState::SignedOut { why: None };
             }
-            tracing::info!("the server no longer accepts the session; signing in again");
-            self.state.send_replace(LoginState::SignedOut { why: None });
-        }
-        self.settle(&mut turn).await
+            stale
+        });
     }
 
     async fn settle(&self, turn: &mut Turn) -> Result<u64, LoginError> {
@@ -184,14 +206,18 @@ impl Login {
                     });
                 }
             }
-            LoginState::SignedOut { .. } | LoginState::SigningIn => {}
+            LoginState::SignedOut { .. } | LoginState::SigningIn => {
+                // Whatever became of it, a password that has left has been counted.
+                if let Some(left) = turn.left() {
+                    return Err(LoginError::CoolingDown {
+                        retry_in_s: left.into(),
+                        why: "the last attempt did not come to an end".to_owned(),
+                    });
+                }
+            }
         }
         self.state.send_replace(LoginState::SigningIn);
-        // Whoever waits may be cancelled while the request is out; the state
-        // must not stay `SigningIn` then.
-        let abandoned = Abandoned(&self.state);
         let outcome = self.attempt(turn).await;
-        std::mem::forget(abandoned);
         let (state, result) = match outcome {
             Outcome::In(user) => {
                 turn.sessions += 1;
@@ -265,15 +291,16 @@ impl Login {
     }
 }
 
-/// Puts the state back when a login is abandoned half-way.
-struct Abandoned<'a>(&'a watch::Sender<LoginState>);
+impl Turn {
+    /// How long until the password may leave again.
+    fn left(&self) -> Option<Duration> {
+        let left = SPACING.checked_sub(self.sent?.elapsed())?;
+        (!left.is_zero()).then_some(left)
+    }
 
-impl Drop for Abandoned<'_> {
-    fn drop(&mut self) {
-        self.0.send_replace(LoginState::CoolingDown {
-            until: Instant::now() + SPACING,
-            why: "the last attempt was abandoned half-way, its outcome is unknown".to_owned(),
-        });
+    /// The password left only just now.
+    fn is_recent(&self) -> bool {
+        self.left().is_some()
     }
 }
 

@@ -107,7 +107,7 @@ impl Session {
     }
 
     /// The login.
-    pub fn login(&self) -> &Login {
+    pub fn login(&self) -> &Arc<Login> {
         &self.login
     }
 

@@ -1,7 +1,7 @@
 //! Requests to CozyVTT's REST routes: one rule each for a session that ended,
 //! for "too many requests", and for answers that are none.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -276,7 +276,7 @@ impl Rest {
     /// [`RestError`].
     pub async fn json(
         &self,
-        login: &Login,
+        login: &Arc<Login>,
         request: &Request<'_>,
         expect: Expect,
         unauthorized: &(dyn Fn() + Sync),
@@ -343,7 +343,7 @@ impl Rest {
     /// # Errors
     ///
     /// [`RestError`].
-    pub async fn ping(&self, login: &Login) -> Result<(), RestError> {
+    pub async fn ping(&self, login: &Arc<Login>) -> Result<(), RestError> {
         login.ensure().await.map_err(RestError::NotSignedIn)?;
         self.once(&Request::get(["api", "auth", "ping"]))
             .await
@@ -352,7 +352,7 @@ impl Rest {
 
     async fn authorized(
         &self,
-        login: &Login,
+        login: &Arc<Login>,
         request: &Request<'_>,
         unauthorized: &(dyn Fn() + Sync),
     ) -> Result<Answer, RestError> {

@@ -35,6 +35,8 @@ pub enum Phase {
     Waiting {
         /// When.
         until: Instant,
+        /// The campaign is closed to this account, which only people can change.
+        shut_out: bool,
     },
     /// The daemon stops.
     Stopped,
@@ -55,6 +57,8 @@ pub struct LinkState {
     pub last_error: Option<String>,
     /// How many attempts have ended, well or not.
     attempts: u64,
+    /// The campaign has accepted us at least once.
+    accepted_before: bool,
     /// Where sends go; there only while authenticated.
     outbox: Option<mpsc::Sender<Outgoing>>,
 }
@@ -113,6 +117,7 @@ impl Link {
                 role: None,
                 last_error: None,
                 attempts: 0,
+                accepted_before: false,
                 outbox: None,
             })),
             drop_now: watch::Sender::new(None),
@@ -201,7 +206,7 @@ impl Link {
             state.outbox.is_some()
                 || state.attempts > attempts
                 || match state.phase {
-                    Phase::Waiting { until } => until > deadline,
+                    Phase::Waiting { until, .. } => until > deadline,
                     Phase::Stopped => true,
                     Phase::Idle | Phase::Connecting | Phase::Authenticated => false,
                 }

@@ -51,6 +51,15 @@ pub(super) fn verdict(payload: &Value) -> Verdict {
     }
 }
 
+/// Whether a revocation is about the sign-in rather than about the campaign. Its
+/// form is not known for certain, so any word of it counts.
+pub(super) fn ends_the_sign_in(revocation: &str) -> bool {
+    let words = revocation.to_ascii_lowercase();
+    ["signed out", "sign-out", "session ended", "unauthorized"]
+        .iter()
+        .any(|sign| words.contains(sign))
+}
+
 /// The sentence in the payload of an `error` event.
 pub(super) fn sentence(payload: &Value) -> String {
     payload
@@ -65,6 +74,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_revocation_tells_a_sign_out_from_a_lost_membership() {
+        assert!(ends_the_sign_in(r#"{"reason":"You signed out."}"#));
+        assert!(!ends_the_sign_in(
+            "You are no longer a member of this campaign"
+        ));
+    }
 
     #[test]
     fn only_whole_sentences_of_the_server_end_a_link() {

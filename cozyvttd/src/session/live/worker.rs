@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::backoff::{Backoff, jittered};
-use super::verdict::{Verdict, sentence, verdict};
+use super::verdict::{Verdict, ends_the_sign_in, sentence, verdict};
 use super::{EmitError, Link, LinkState, OUTBOX, Outgoing, Phase};
 use crate::config::Settings;
 use crate::journal::{Event, Journal};
@@ -75,6 +75,8 @@ enum Next {
     Soon,
     /// After a long one: only a person can mend this.
     Slowly,
+    /// The same, since the campaign is closed to this account.
+    ShutOut,
     /// When the login allows it.
     At(Instant),
 }
@@ -126,13 +128,14 @@ impl Worker {
             }
             reported = ended.up_since.is_none().then(|| ended.why.clone());
             let usual = backoff.after(ended.up_since);
+            let shut_out = matches!(ended.next, Next::ShutOut);
             let until = match ended.next {
                 Next::Soon => Instant::now() + usual,
-                Next::Slowly => Instant::now() + jittered(SLOW_LANE),
+                Next::Slowly | Next::ShutOut => Instant::now() + jittered(SLOW_LANE),
                 Next::At(until) => until,
             };
             self.set(|state| {
-                state.phase = Phase::Waiting { until };
+                state.phase = Phase::Waiting { until, shut_out };
                 state.attempts += 1;
                 state.last_error = Some(ended.why);
             });
@@ -235,12 +238,13 @@ impl Worker {
         let (sender, outbox) = mpsc::channel(OUTBOX);
         let generation = self.link.state().generation;
         tracing::info!(generation, role, "the campaign has accepted us");
-        if self.link.state().attempts > 0 {
+        if self.link.state().accepted_before {
             self.append("system.reconnected", json!({"generation": generation}))
                 .await;
         }
         self.set(|state| {
             state.phase = Phase::Authenticated;
+            state.accepted_before = true;
             state.role = (!role.is_empty()).then_some(role);
             state.last_error = None;
             state.outbox = Some(sender);
@@ -252,20 +256,16 @@ impl Worker {
     async fn refused(&self, refused: Refused, session: u64) -> Ended {
         match refused {
             // The handshake of a dead session is an HTTP 401 behind some proxies.
-            Refused::Socket(error @ SocketError::NoUpgrade { status: 401, .. }) => self
-                .renew(session)
-                .await
-                .unwrap_or_else(|| Ended::soon(error)),
+            Refused::Socket(error @ SocketError::NoUpgrade { status: 401, .. }) => {
+                self.renewed(session, error).await
+            }
             Refused::Socket(error) => Ended::soon(error),
             Refused::Server(payload) => {
                 let why = sentence(&payload);
                 match verdict(&payload) {
-                    Verdict::SignedOut => self
-                        .renew(session)
-                        .await
-                        .unwrap_or_else(|| Ended::soon(why)),
+                    Verdict::SignedOut => self.renewed(session, why).await,
                     Verdict::LostAccess => Ended {
-                        next: Next::Slowly,
+                        next: Next::ShutOut,
                         ..Ended::soon(why)
                     },
                     Verdict::LostCampaign | Verdict::Business => Ended::soon(why),
@@ -274,13 +274,13 @@ impl Worker {
         }
     }
 
-    /// Renews the login; an error is how the attempt ended.
-    async fn renew(&self, session: u64) -> Option<Ended> {
-        self.login
-            .renew(session)
-            .await
-            .err()
-            .map(|error| Ended::login(&error, &self.login))
+    /// How an attempt ends because of `why` once the login has been renewed, or
+    /// because that could not be done.
+    async fn renewed(&self, session: u64, why: impl ToString) -> Ended {
+        match self.login.renew(session).await {
+            Ok(_) => Ended::soon(why),
+            Err(error) => Ended::login(&error, &self.login),
+        }
     }
 
     /// Takes an event in. Gives how the link ended, when the event ends it.
@@ -297,8 +297,11 @@ impl Worker {
         self.append(&event.name, event.payload).await;
         let why = revoked?;
         self.append("system.error", json!({"detail": why})).await;
+        if ends_the_sign_in(&why) {
+            return Some(self.renewed(session, why).await);
+        }
         Some(Ended {
-            next: Next::Slowly,
+            next: Next::ShutOut,
             ..Ended::soon(why)
         })
     }
@@ -313,14 +316,10 @@ impl Worker {
             Verdict::Business => None,
             Verdict::LostCampaign => Some(Ended::soon(why)),
             Verdict::LostAccess => Some(Ended {
-                next: Next::Slowly,
+                next: Next::ShutOut,
                 ..Ended::soon(why)
             }),
-            Verdict::SignedOut => Some(
-                self.renew(session)
-                    .await
-                    .unwrap_or_else(|| Ended::soon(why)),
-            ),
+            Verdict::SignedOut => Some(self.renewed(session, why).await),
         }
     }
 
@@ -368,6 +367,7 @@ impl Worker {
             state.phase = Phase::Connecting;
             state.role = None;
             state.outbox = None;
+            state.last_error = Some(ended.why.clone());
         });
         self.append("system.disconnected", json!({"reason": ended.why}))
             .await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cozyvtt_proto::event::EventRecord;
 use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep};
 
 use crate::failure::{Exit, Failure};
@@ -46,15 +47,29 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, screen: &mut Screen) -> Result<Exit, Failure> {
     let stage = tokio::select! {
         stage = Stage::set() => stage?,
-        _ = tokio::signal::ctrl_c() => return Ok(Exit::Fine),
+        () = asked_to_end() => return Ok(Exit::Fine),
     };
     // The folder is to be gone however this ends.
     let played = tokio::select! {
         played = play(&args, &stage, screen) => played,
-        _ = tokio::signal::ctrl_c() => Ok(()),
+        () = asked_to_end() => Ok(()),
     };
     stage.clear().await;
     played.map(|()| Exit::Fine)
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+async fn asked_to_end() {
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut terminate) => terminate.recv().await,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated => {}
+    }
 }
 
 async fn play(args: &Args, stage: &Stage, screen: &mut Screen) -> Result<(), Failure> {
