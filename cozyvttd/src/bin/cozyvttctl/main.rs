@@ -9,6 +9,7 @@ mod events;
 mod failure;
 mod names;
 mod narrate;
+mod smoke;
 mod status;
 mod stop;
 mod terminal;
@@ -59,7 +60,8 @@ Examples:
   cozyvttctl call campaign_get    do one of these things yourself
   cozyvttctl events --follow      watch the table live
   cozyvttctl stop                 let running calls finish, then stop the daemon
-  cozyvttctl demo                 see it all on a practice table, without a server";
+  cozyvttctl demo                 see it all on a practice table, without a server
+  cozyvttctl smoke --dry-run      what a check of a live server would do";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -69,6 +71,7 @@ enum Command {
     Events(events::Args),
     #[cfg(feature = "practice")]
     Demo(demo::Args),
+    Smoke(smoke::Args),
     Stop(stop::Args),
 }
 
@@ -99,6 +102,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Events(args) => events::run(args, &daemon, &mut screen).await,
         #[cfg(feature = "practice")]
         Command::Demo(args) => demo::run(args, &mut screen).await,
+        Command::Smoke(args) => smoke::run(args, &mut screen).await,
         Command::Stop(args) => stop::run(args, &daemon, &mut screen).await,
     }
 }
