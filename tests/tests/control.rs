@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use cozyvtt_proto::paths::{CONTROL_SOCKET, MCP_SOCKET};
+use cozyvtt_proto::preset::all_tools;
 use cozyvtt_table::Table;
 use cozyvtt_tests::daemon::Home;
 use cozyvtt_tests::raw::{Stream, http, rpc};
@@ -112,7 +113,7 @@ async fn the_tools_are_listed_and_called_as_agents_see_them() -> Result<()> {
     let _daemon = home.start_at_table().await?;
     let list = rpc(&home, "tool.list", json!({})).await?;
     let tools = list["result"]["tools"].as_array().context("no tools")?;
-    assert_eq!(tools.len(), 6);
+    assert_eq!(tools.len(), all_tools().len());
     for tool in tools {
         assert!(tool["inputSchema"].is_object() && tool["annotations"].is_object());
     }

@@ -1,4 +1,4 @@
-//! The six tools against the contract, at both releases: arguments, what goes
+//! The tools of narration and dice against the contract, at both releases: arguments, what goes
 //! over the wire, and what comes back. A test that covers an acceptance case of
 //! the contract names it.
 

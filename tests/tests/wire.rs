@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use cozyvtt_proto::paths::MCP_SOCKET;
+use cozyvtt_proto::preset::all_tools;
 use cozyvtt_proto::{MAX_LINE_BYTES, PROTOCOL};
 use cozyvtt_table::{Armed, Fault, Table};
 use cozyvtt_tests::daemon::Home;
@@ -292,7 +293,7 @@ async fn one_connection_serves_both_eras() -> Result<()> {
     assert_eq!(hands["protocolVersion"], "2025-11-25");
     let old = wire.ask(2, "tools/list", json!({})).await?;
     let new = wire.ask(3, "tools/list", stateless(json!({}))).await?;
-    assert_eq!(names(&old).len(), 6, "{old}");
+    assert_eq!(names(&old).len(), all_tools().len(), "{old}");
     assert_eq!(names(&new), names(&old));
     Ok(())
 }
@@ -330,17 +331,8 @@ async fn a_request_of_2026_needs_no_handshake() -> Result<()> {
     let _daemon = home.start().await?;
     let mut wire = Wire::connect(&home).await?;
     let list = wire.ask(1, "tools/list", stateless(json!({}))).await?;
-    assert_eq!(
-        names(&list),
-        [
-            "campaign_get",
-            "chat_read",
-            "chat_send",
-            "dice_roll",
-            "events_poll",
-            "map_list"
-        ]
-    );
+    let all: Vec<_> = all_tools().into_iter().collect();
+    assert_eq!(names(&list), all);
     let params = stateless(json!({"name": "map_list", "arguments": {}}));
     let called = wire.ask(2, "tools/call", params).await?;
     assert_eq!(called["result"]["structuredContent"]["ok"], false);
@@ -357,7 +349,7 @@ async fn an_old_request_without_a_handshake_is_refused_and_the_handshake_can_sti
     assert_eq!(refusal["error"]["code"], -32602, "{refusal}");
     wire.shake_hands().await?;
     let list = wire.ask(2, "tools/list", json!({})).await?;
-    assert_eq!(names(&list).len(), 6);
+    assert_eq!(names(&list).len(), all_tools().len());
     Ok(())
 }
 
@@ -575,7 +567,7 @@ async fn a_client_that_does_not_read_keeps_nobody_else_waiting() -> Result<()> {
     let others = async {
         for id in 0..100 {
             let list = wire.ask(id, "tools/list", json!({})).await?;
-            assert_eq!(names(&list).len(), 6);
+            assert_eq!(names(&list).len(), all_tools().len());
         }
         anyhow::Ok(())
     };
@@ -599,7 +591,7 @@ async fn every_tool_has_four_hints_and_a_schema_that_stands_alone() -> Result<()
     let mut wire = Wire::shaken(&home).await?;
     let list = wire.ask(1, "tools/list", json!({})).await?;
     let tools = list["result"]["tools"].as_array().context("no tools")?;
-    assert_eq!(tools.len(), 6);
+    assert_eq!(tools.len(), all_tools().len());
     for tool in tools {
         for hint in [
             "readOnlyHint",

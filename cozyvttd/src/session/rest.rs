@@ -296,7 +296,7 @@ impl Rest {
     /// [`RestError`].
     pub async fn fetch(
         &self,
-        login: &Login,
+        login: &Arc<Login>,
         request: &Request<'_>,
         unauthorized: &(dyn Fn() + Sync),
     ) -> Result<Fetched, RestError> {
