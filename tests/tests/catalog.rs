@@ -235,17 +235,17 @@ async fn t_set_13_old_names_are_not_known() -> Result<()> {
 /// Arguments that fit a schema, one value for each parameter.
 fn fitting(schema: &Map<String, Value>) -> Map<String, Value> {
     let value = |name: &str, property: &Value| match (name, &property["enum"]) {
-        (_, Value::Array(values)) => values.last().cloned().unwrap(),
+        (_, Value::Array(values)) => values.last().cloned().unwrap_or_default(),
         ("data", _) => json!({"name": "x"}),
         ("tags" | "ordered_token_ids", _) => json!(["a"]),
         _ if property["type"].to_string().contains("string") => json!("a"),
         _ if property["type"] == "boolean" => json!(true),
         _ => json!(1),
     };
-    schema["properties"]
-        .as_object()
-        .unwrap()
-        .iter()
+    let properties = schema["properties"].as_object();
+    properties
+        .into_iter()
+        .flatten()
         .map(|(name, property)| (name.clone(), value(name, property)))
         .collect()
 }

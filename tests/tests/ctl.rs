@@ -6,6 +6,7 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use cozyvtt_proto::preset::all_tools;
 use cozyvtt_table::{Fault, Table};
 use cozyvtt_tests::agent::{Agent, Era};
 use cozyvtt_tests::daemon::Home;
@@ -179,7 +180,7 @@ async fn the_tools_are_listed_for_people_and_for_programs() -> Result<()> {
     let _daemon = home.start().await?;
     let told = ctl(&home, &["tools"]).await?;
     assert_eq!(told.code, Some(0));
-    assert_eq!(told.out.lines().count(), 6, "{}", told.out);
+    assert_eq!(told.out.lines().count(), all_tools().len(), "{}", told.out);
     for (name, effect) in [("campaign_get", "reads"), ("chat_send", "adds")] {
         let line = told.out.lines().find(|line| line.starts_with(name));
         assert!(
@@ -191,7 +192,7 @@ async fn the_tools_are_listed_for_people_and_for_programs() -> Result<()> {
     let told = ctl(&home, &["tools", "--json"]).await?;
     assert_eq!(told.code, Some(0));
     let tools = told.json()?;
-    assert_eq!(tools.as_array().map(Vec::len), Some(6));
+    assert_eq!(tools.as_array().map(Vec::len), Some(all_tools().len()));
     assert!(tools[0]["inputSchema"].is_object() && tools[0]["annotations"].is_object());
     Ok(())
 }

@@ -33,7 +33,7 @@ async fn at_once(
 }
 
 fn map_of(table: &Table) -> String {
-    table.current_map().unwrap()
+    table.current_map().unwrap_or_default()
 }
 
 #[tokio::test]

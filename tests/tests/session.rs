@@ -17,7 +17,7 @@ use cozyvtt_tests::until;
 use cozyvttd::config::Config;
 use cozyvttd::journal::Journal;
 use cozyvttd::session::Session;
-use cozyvttd::session::rest::{Request, RestError};
+use cozyvttd::session::rest::{Expect, Request, RestError};
 use futures_util::future::{join_all, try_join_all};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -436,7 +436,7 @@ impl InProcess {
 
     async fn maps(&self) -> Result<Value, RestError> {
         let request = Request::get(self.session.in_campaign(&["maps"]));
-        self.session.request(&request, "maps").await
+        self.session.request(&request, Expect::Has("maps")).await
     }
 }
 

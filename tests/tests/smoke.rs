@@ -25,16 +25,6 @@ struct Setting {
 impl Setting {
     async fn at(version: Version) -> Result<Self> {
         let table = Table::builder().version(version).start().await?;
-        if version == Version::V1_5 {
-            for (path, key) in [("documents", "documents"), ("macros", "macros")] {
-                let path = format!("/api/campaigns/*/{path}");
-                let body = json!({key: []});
-                let _stays =
-                    table
-                        .faults()
-                        .route("GET", &path, Fault::Answer(Reply::json(200, &body)));
-            }
-        }
         let setting = Self {
             table,
             home: Home::empty()?,

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use cozyvtt_proto::control::{Hop, HopState};
+use cozyvtt_proto::preset::all_tools;
 use cozyvtt_table::Table;
 use cozyvtt_tests::daemon::Home;
 use cozyvtt_tests::raw::{Wire, http, rpc, stateless};
 use cozyvtt_tests::until;
 use serde_json::{Value, json};
 
-/// Every tool with arguments that it takes.
+/// Tools that read, write and wait, with arguments that they take.
 fn calls() -> [(&'static str, Value); 6] {
     [
         ("campaign_get", json!({})),
@@ -42,12 +43,18 @@ async fn serves_mcp(home: &Home) -> Result<Wire> {
         .await?;
     assert!(discovered["result"]["supportedVersions"].is_array());
     let list = newer.ask(2, "tools/list", stateless(json!({}))).await?;
-    assert_eq!(list["result"]["tools"].as_array().map(Vec::len), Some(6));
+    assert_eq!(
+        list["result"]["tools"].as_array().map(Vec::len),
+        Some(all_tools().len())
+    );
     let mut older = Wire::connect(home).await?;
     let hands = older.shake_hands().await?;
     assert_eq!(hands["serverInfo"]["name"], "cozyvtt");
     let list = older.ask(1, "tools/list", json!({})).await?;
-    assert_eq!(list["result"]["tools"].as_array().map(Vec::len), Some(6));
+    assert_eq!(
+        list["result"]["tools"].as_array().map(Vec::len),
+        Some(all_tools().len())
+    );
     Ok(older)
 }
 
@@ -101,7 +108,10 @@ async fn explains(home: &Home, extra: &[&str], words: &[&str]) -> Result<()> {
         poll["error"]["message"].as_str().unwrap_or_default(),
     );
     let tools = rpc(home, "tool.list", json!({})).await?;
-    assert_eq!(tools["result"]["tools"].as_array().map(Vec::len), Some(6));
+    assert_eq!(
+        tools["result"]["tools"].as_array().map(Vec::len),
+        Some(all_tools().len())
+    );
     assert_eq!(http(home, "GET", "/health", "").await?.status, 200);
     assert!(!home.log().contains("canary"), "{}", home.log());
     Ok(())

@@ -204,7 +204,8 @@ async fn documents_are_shared_with_a_campaign_and_taken_back() {
         names,
         [("Chart", false), ("Rules", false), ("Shared", true)]
     );
-    let keys: Vec<_> = listed["documents"][0].as_object().unwrap().keys().collect();
+    let mut keys: Vec<_> = listed["documents"][0].as_object().unwrap().keys().collect();
+    keys.sort_unstable();
     let expected = [
         "createdAt",
         "description",
