@@ -8,7 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 use url::{Host, Url};
 
@@ -107,14 +108,27 @@ pub struct Config {
 
 /// The file's keys. A key that is not known is refused: a typing error in
 /// `pasword` should not look like a missing password.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
     url: Option<String>,
     email: Option<String>,
-    password: Option<SecretString>,
+    password: Option<Password>,
     campaign_id: Option<String>,
     read_folders: Option<Vec<PathBuf>>,
+}
+
+/// A password in the file. An error about it must not quote it, as one about any
+/// other value would.
+struct Password(SecretString);
+
+impl<'de> Deserialize<'de> for Password {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match toml::Value::deserialize(deserializer)? {
+            toml::Value::String(text) => Ok(Self(text.into())),
+            _ => Err(D::Error::custom("password has to be a text in quotes")),
+        }
+    }
 }
 
 impl Config {
@@ -147,7 +161,7 @@ impl Config {
         let email = from("COZYVTT_EMAIL", parsed.email);
         let password = environment("COZYVTT_PASSWORD")
             .map(SecretString::from)
-            .or(parsed.password)
+            .or(parsed.password.map(|password| password.0))
             .filter(|password| !password.expose_secret().is_empty());
         let campaign = from("COZYVTT_CAMPAIGN_ID", parsed.campaign_id);
         let base = BaseUrl::parse(&url);
@@ -268,10 +282,11 @@ impl BaseUrl {
             return refuse("…", "it carries a user name or a password");
         }
         if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-            return refuse(url.as_str(), "it is neither an http nor an https address");
+            return refuse("…", "it is neither an http nor an https address");
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return refuse(url.as_str(), "it has a query or a fragment");
+            let origin = url.origin().ascii_serialization();
+            return refuse(&origin, "it has a query or a fragment");
         }
         let path = url.path().trim_end_matches('/').to_owned();
         url.set_path(&path);
@@ -360,6 +375,22 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("canary"), "{text}");
+    }
+
+    #[test]
+    fn a_password_that_is_no_text_is_refused_without_being_quoted() {
+        for password in ["424242", "true", "['424242']"] {
+            let (_dir, path) = write(&format!("password = {password}\n"), 0o600);
+            let problem = Config::resolve(Some(&path), &environment(&[]))
+                .settings
+                .unwrap_err()
+                .to_string();
+            assert!(problem.contains("in quotes"), "{problem}");
+            assert!(
+                !problem.contains("424242") && !problem.contains("true"),
+                "{problem}"
+            );
+        }
     }
 
     #[test]

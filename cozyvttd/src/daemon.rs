@@ -63,7 +63,7 @@ pub struct Daemon {
     mcp: JoinHandle<()>,
     control: JoinHandle<()>,
     link: Option<JoinHandle<()>>,
-    locks: [FolderLock; 2],
+    locks: Vec<FolderLock>,
 }
 
 /// The folder of the journal and the logs: the flag, else what systemd gives,
@@ -93,10 +93,11 @@ impl Daemon {
     ) -> Result<Self, StartError> {
         let state_dir = state_dir(options.state_dir.as_deref())?;
         let socket_dir = paths::socket_dir(options.socket_dir.as_deref())?;
-        let locks = [
-            FolderLock::take(&state_dir)?,
-            FolderLock::take(&socket_dir)?,
-        ];
+        let mut locks = vec![FolderLock::take(&state_dir)?];
+        // One folder for both is locked once.
+        if socket_dir != state_dir {
+            locks.push(FolderLock::take(&socket_dir)?);
+        }
         let control = Listener::bind(socket_dir.join(CONTROL_SOCKET))?;
         let mcp = Listener::bind(socket_dir.join(MCP_SOCKET))?;
         tracing::info!(sockets = %socket_dir.display(), state = %state_dir.display(), "serving");
@@ -136,6 +137,9 @@ impl Daemon {
     pub async fn run(self) {
         self.hub.stop.cancelled().await;
         tracing::info!(running = self.hub.running(), "stopping");
+        if let Ok(session) = &self.hub.session {
+            session.drain();
+        }
         let drained = timeout(DRAIN, async {
             self.hub.idle().await;
             self.mcp.await.ok();
@@ -150,7 +154,7 @@ impl Daemon {
             {
                 tracing::warn!("the link did not say goodbye in time");
             }
-            let high_water = session.journal.high_water().await;
+            let high_water = session.journal.high_water();
             let committed = timeout(FAREWELL, session.journal.committed(high_water));
             if !matches!(committed.await, Ok(Ok(()))) {
                 tracing::error!("the newest events could not be committed");

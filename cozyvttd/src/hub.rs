@@ -50,7 +50,7 @@ pub struct Hub {
 /// Why there is no session.
 #[derive(Debug, Clone)]
 pub struct Trouble {
-    /// Which hop it is: `configuration` or `journal`.
+    /// Which hop it is: `configuration`, `journal` or `rest`.
     pub hop: &'static str,
     /// What is wrong.
     pub what: String,

@@ -6,8 +6,8 @@ use serde_json::Value;
 /// One event of the table or of the link to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventRecord {
-    /// Position in the campaign's journal: starts at 1, grows, is never reused,
-    /// not even over restarts of the daemon.
+    /// Position in the campaign's journal: starts at 1, grows, and once readable
+    /// is never reused, not even over restarts of the daemon.
     pub seq: u64,
     /// When the daemon received it, in seconds since 1970 (UTC).
     pub ts: f64,
@@ -17,6 +17,7 @@ pub struct EventRecord {
     pub event: String,
     /// What came with it, unchanged; `null` for an event without a payload.
     pub payload: Value,
-    /// Which connection of the link brought it; grows with every reconnect.
+    /// Which connection of the link brought it; grows with every reconnect within
+    /// one run of the daemon.
     pub generation: u64,
 }

@@ -26,7 +26,8 @@
 //!    [`MAX_LINE_BYTES`] long. A line that is no JSON, no JSON-RPC message or too
 //!    long is answered with a JSON-RPC error; the connection stays up. Empty
 //!    lines are ignored. A last line without its `\n` may be cut off and is
-//!    never acted upon.
+//!    never acted upon (cozyvtt-shim completes the one of a client that has closed
+//!    its pipe).
 //! 5. To leave, half-close the connection (`SHUT_WR`), read the answers that
 //!    are still due, and close.
 //!

@@ -49,7 +49,7 @@ async fn call(request: &Request, hub: &Hub) -> Result<Value, RpcError> {
     match request.method.as_str() {
         DaemonStatus::NAME => {
             params::<DaemonStatus>(request)?;
-            result::<DaemonStatus>(status::status(hub).await)
+            result::<DaemonStatus>(status::status(hub))
         }
         DaemonStop::NAME => {
             params::<DaemonStop>(request)?;

@@ -12,7 +12,7 @@ use crate::session::live::Phase;
 use crate::session::login::LoginState;
 
 /// Looks at every hop.
-pub(super) async fn status(hub: &Hub) -> Status {
+pub(super) fn status(hub: &Hub) -> Status {
     let socket = |name| hub.socket_dir.join(name).display().to_string();
     Status {
         version: VERSION.to_owned(),
@@ -27,7 +27,7 @@ pub(super) async fn status(hub: &Hub) -> Status {
         config_file: hub.config.file.display().to_string(),
         url: hub.config.url.clone(),
         clients: hub.clients(),
-        hops: hops(hub).await,
+        hops: hops(hub),
     }
 }
 
@@ -52,7 +52,7 @@ fn hop(name: &str, state: HopState, detail: impl Into<String>, fix: Option<Strin
     }
 }
 
-async fn hops(hub: &Hub) -> Vec<Hop> {
+fn hops(hub: &Hub) -> Vec<Hop> {
     let mut hops = vec![ok(
         "daemon",
         format!("cozyvttd {VERSION} is up, {} calls running", hub.running()),
@@ -70,7 +70,7 @@ async fn hops(hub: &Hub) -> Vec<Hop> {
             hops.push(login(session));
             hops.push(websocket(session));
             hops.push(campaign(session));
-            hops.push(journal(session).await);
+            hops.push(journal(session));
         }
         Err(trouble) => {
             if trouble.hop != "configuration" {
@@ -110,7 +110,12 @@ fn rest(session: &Session) -> Hop {
             "rest",
             format!("{} answered {} ago", session.url(), ago(answered)),
         ),
-        (None, None) => waiting("rest", format!("{} was not asked yet", session.url())),
+        (None, None) => match &*session.login().watch().borrow() {
+            LoginState::SignedIn { .. } | LoginState::Blocked { .. } => {
+                ok("rest", format!("{} answered the login", session.url()))
+            }
+            _ => waiting("rest", format!("{} has not answered yet", session.url())),
+        },
     }
 }
 
@@ -197,7 +202,7 @@ fn campaign(session: &Session) -> Hop {
     }
 }
 
-async fn journal(session: &Session) -> Hop {
+fn journal(session: &Session) -> Hop {
     let path = session.journal.path().display().to_string();
     let health = session.journal.health();
     match health.trouble {
@@ -208,10 +213,7 @@ async fn journal(session: &Session) -> Hop {
         ),
         None => ok(
             "journal",
-            format!(
-                "{path}, newest event {}",
-                session.journal.high_water().await
-            ),
+            format!("{path}, newest event {}", session.journal.high_water()),
         ),
     }
 }

@@ -94,7 +94,7 @@ fn frames(journal: Journal, since: Option<u64>) -> impl Stream<Item = String> + 
             let at = match position {
                 Position::At(at) => at,
                 Position::Begin(since) => {
-                    let newest = journal.high_water().await;
+                    let newest = journal.high_water();
                     // A cursor from elsewhere starts over, as a page does.
                     let at = since.map_or(newest, |since| if since > newest { 0 } else { since });
                     // A first line at once, so that the client sees that it is connected.

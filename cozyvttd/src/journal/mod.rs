@@ -8,13 +8,13 @@ mod cursor;
 mod store;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cozyvtt_proto::event::EventRecord;
 use serde_json::Value;
 use thiserror::Error;
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 pub use cursor::{Page, PageError};
@@ -23,6 +23,9 @@ use store::Store;
 /// How many appended events may wait for the writer. A writer that falls this
 /// far behind (a full disk) slows the link down instead of filling the memory.
 const QUEUE: usize = 4096;
+
+/// How long a reader waits for what was appended before it asked.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why the journal cannot be used.
 #[derive(Debug, Error)]
@@ -45,6 +48,11 @@ pub enum JournalError {
         /// The newest one that is known here.
         known: i64,
     },
+    /// It takes no events at the moment.
+    #[error(
+        "the journal takes no events: {0}; make room on the disk and check the folder's permissions"
+    )]
+    Stuck(String),
     /// The writer has gone; the daemon is stopping.
     #[error("the journal is closed")]
     Closed,
@@ -88,17 +96,12 @@ pub struct Journal(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
-    /// Numbering and queueing are one step, so that the order of the numbers is
-    /// the order in the queue.
-    tail: Mutex<Tail>,
-    committed: watch::Receiver<Health>,
-    reader: Arc<std::sync::Mutex<Store>>,
-}
-
-#[derive(Debug)]
-struct Tail {
-    high_water: u64,
+    /// The newest number. Numbering and queueing are one step under its lock, so
+    /// that the order of the numbers is the order in the queue.
+    newest: Mutex<u64>,
     queue: mpsc::Sender<EventRecord>,
+    committed: watch::Receiver<Health>,
+    reader: Arc<Mutex<Store>>,
 }
 
 impl Journal {
@@ -125,9 +128,10 @@ impl Journal {
             })?;
         Ok(Self(Arc::new(Inner {
             path: path.into(),
-            tail: Mutex::new(Tail { high_water, queue }),
+            newest: Mutex::new(high_water),
+            queue,
             committed,
-            reader: Arc::new(std::sync::Mutex::new(reader)),
+            reader: Arc::new(Mutex::new(reader)),
         })))
     }
 
@@ -142,8 +146,15 @@ impl Journal {
     ///
     /// [`JournalError::Closed`] once the writer has gone.
     pub async fn append(&self, event: Event) -> Result<u64, JournalError> {
-        let mut tail = self.0.tail.lock().await;
-        let seq = tail.high_water + 1;
+        // The room first: nobody waits for it with the lock in hand.
+        let room = self
+            .0
+            .queue
+            .reserve()
+            .await
+            .map_err(|_| JournalError::Closed)?;
+        let mut newest = self.0.newest.lock().unwrap_or_else(PoisonError::into_inner);
+        let seq = *newest + 1;
         let record = EventRecord {
             seq,
             ts: now(),
@@ -151,18 +162,15 @@ impl Journal {
             payload: event.payload,
             generation: event.generation,
         };
-        tail.queue
-            .send(record)
-            .await
-            .map_err(|_| JournalError::Closed)?;
-        tail.high_water = seq;
+        room.send(record);
+        *newest = seq;
         Ok(seq)
     }
 
     /// The newest number handed out. Whatever is appended after this call has a
     /// larger one.
-    pub async fn high_water(&self) -> u64 {
-        self.0.tail.lock().await.high_water
+    pub fn high_water(&self) -> u64 {
+        *self.0.newest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is committed.
@@ -178,13 +186,20 @@ impl Journal {
     /// [`PageError`] for bounds outside of the allowed ones or when SQLite refuses.
     pub async fn page(&self, since: u64, limit: u32) -> Result<Page, PageError> {
         cursor::check(limit)?;
-        let appended = self.high_water().await;
-        self.committed(appended).await?;
+        let appended = self.high_water();
+        let committed = timeout(PATIENCE, self.committed(appended)).await;
+        if committed.is_err() {
+            // A page of what there is, unless the reader has seen more than that.
+            let health = self.health();
+            if since > health.high_water {
+                return Err(PageError::Journal(JournalError::Stuck(
+                    health.trouble.unwrap_or_else(|| "it is busy".to_owned()),
+                )));
+            }
+        }
         let reader = Arc::clone(&self.0.reader);
         tokio::task::spawn_blocking(move || {
-            let store = reader
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let store = reader.lock().unwrap_or_else(PoisonError::into_inner);
             cursor::read(&store, since, limit)
         })
         .await
@@ -199,9 +214,7 @@ impl Journal {
     pub async fn latest(&self, name: &str) -> Result<Option<EventRecord>, JournalError> {
         let (reader, name) = (Arc::clone(&self.0.reader), name.to_owned());
         tokio::task::spawn_blocking(move || {
-            let store = reader
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let store = reader.lock().unwrap_or_else(PoisonError::into_inner);
             store.latest(&name)
         })
         .await

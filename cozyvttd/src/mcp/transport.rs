@@ -34,7 +34,8 @@ const OUTBOX: usize = 256;
 const READER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long running calls may take after the end of the input or the order to
-/// stop: longer than any one request to the server.
+/// stop: longer than any one request to the server, files aside. What waits for its
+/// turn is let go at once.
 const DRAIN: Duration = Duration::from_secs(20);
 
 /// How long the last lines may take to leave.

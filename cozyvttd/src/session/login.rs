@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use reqwest::StatusCode;
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -24,6 +24,9 @@ const SPACING: Duration = Duration::from_secs(180);
 /// How long to stay away after "too many attempts" without a time given: the
 /// length of CozyVTT's own window.
 const LOCKOUT: Duration = Duration::from_secs(15 * 60);
+
+/// Longest wait that is believed.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// How long one attempt may take.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -170,9 +173,15 @@ impl Login {
             login.settle(&mut turn).await
         });
         attempt.await.unwrap_or_else(|error| {
-            Err(LoginError::Unreachable(format!(
-                "signing in was cut off inside cozyvttd: {error}"
-            )))
+            let why = format!("signing in was cut off inside cozyvttd: {error}");
+            self.state.send_replace(LoginState::CoolingDown {
+                until: Instant::now() + SPACING,
+                why: why.clone(),
+            });
+            Err(LoginError::CoolingDown {
+                retry_in_s: SPACING.into(),
+                why,
+            })
         })
     }
 
@@ -280,6 +289,9 @@ impl Login {
             }
         };
         let status = response.status();
+        if status.is_redirection() {
+            return Outcome::Wait(SPACING, redirected(&response));
+        }
         let wait = retry_after(response.headers(), SystemTime::now());
         match http::body(response, http::MAX_BODY).await {
             Ok(body) => judge(status, wait, &body),
@@ -313,9 +325,31 @@ enum Outcome {
     Never(String),
 }
 
+/// What to say of a login that is sent elsewhere; the password does not follow.
+fn redirected(response: &reqwest::Response) -> String {
+    let target = response
+        .headers()
+        .get(LOCATION)
+        .and_then(|location| location.to_str().ok())
+        .and_then(|location| response.url().join(location).ok())
+        .map_or_else(
+            || "somewhere else".to_owned(),
+            |url| url.origin().ascii_serialization(),
+        );
+    format!(
+        "Login failed HTTP {}: the server redirects to {target}; if that is the table, put its address \
+         into the configuration (url) and restart cozyvttd",
+        response.status().as_u16()
+    )
+}
+
 fn judge(status: StatusCode, wait: Option<Duration>, body: &[u8]) -> Outcome {
     let json: Option<Value> = serde_json::from_slice(body).ok();
-    let message = http::message(json.as_ref(), body, status);
+    let message = if body.trim_ascii_start().starts_with(b"<") {
+        "an HTML page".to_owned()
+    } else {
+        http::message(json.as_ref(), body, status)
+    };
     let pause = SPACING.max(wait.unwrap_or_default());
     // A proxy in front may answer 401 or 403 as well; only CozyVTT's own body
     // is a verdict on the account.
@@ -365,12 +399,14 @@ fn judge(status: StatusCode, wait: Option<Duration>, body: &[u8]) -> Outcome {
 /// unreadable ones count as none.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    text.parse().map(Duration::from_secs).ok().or_else(|| {
+    let asked = text.parse().map(Duration::from_secs).ok().or_else(|| {
         httpdate::parse_http_date(text)
             .ok()?
             .duration_since(now)
             .ok()
-    })
+    });
+    // A server that asks for more does not mean it.
+    asked.map(|wait| wait.min(LONGEST))
 }
 
 #[cfg(test)]
@@ -441,5 +477,6 @@ mod tests {
         assert_eq!(read("Mon, 30 Nov 2026 12:05:00 GMT"), Some(300));
         assert_eq!(read("Mon, 30 Nov 2026 11:00:00 GMT"), None);
         assert_eq!(read("soon"), None);
+        assert_eq!(read("18446744073709551615"), Some(24 * 3600));
     }
 }

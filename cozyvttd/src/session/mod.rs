@@ -17,14 +17,17 @@ use std::time::Duration;
 
 use cozyvtt_proto::event::EventRecord;
 use serde_json::Value;
+use thiserror::Error;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::{BaseUrl, Settings};
 use crate::journal::Journal;
-use budget::Budget;
+use budget::{Budget, QueueFull};
 use facts::Facts;
-use lanes::{Lanes, Right};
-use live::{EmitError, Link, LinkState, Phase, Worker};
+use lanes::{Lane, LaneBusy, Lanes, Right};
+use live::{EmitError, Link, LinkState, Worker};
 use login::Login;
 use rest::{Expect, Fetched, ROUTE_MISSING, Request, Rest, RestError};
 
@@ -40,6 +43,9 @@ const ROLL_PATIENCE: Duration = Duration::from_secs(45);
 /// How long a lane stays closed after an event whose effect does not show.
 const SILENCE: Duration = Duration::from_secs(2);
 
+/// How long after a failed read the campaign is read again.
+const ORIENT_AGAIN: Duration = Duration::from_secs(15);
+
 /// A session, shared by everything that talks to the table.
 #[derive(Debug)]
 pub struct Session {
@@ -51,10 +57,24 @@ pub struct Session {
     pub link: Link,
     /// The campaign's events.
     pub journal: Journal,
-    /// The rolls of all agents.
-    pub rolls: Budget,
-    /// The writes of all agents.
-    pub lanes: Lanes,
+    rolls: Budget,
+    lanes: Lanes,
+    /// Cancelled when nothing new is to be sent.
+    draining: CancellationToken,
+}
+
+/// Why it is not a call's turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum TurnError {
+    /// Too many rolls are waiting.
+    #[error("dice {0}")]
+    Rolls(#[from] QueueFull),
+    /// Other writes to the same thing take too long.
+    #[error(transparent)]
+    Lane(#[from] LaneBusy),
+    /// The daemon stops.
+    #[error("cozyvttd is stopping; nothing was sent")]
+    Stopping,
 }
 
 impl Session {
@@ -73,7 +93,9 @@ impl Session {
             login: Arc::new(Login::new(settings.clone(), http.clone())),
             rest: Rest::new(http.clone(), settings.url.clone()),
             facts: Arc::default(),
-            link: Link::new(),
+            // A journal that holds something has seen a link before this one.
+            link: Link::new(journal.high_water() > 0),
+            draining: CancellationToken::new(),
             journal,
             rolls: Budget::new(ROLLS, ROLL_WINDOW, ROLL_PATIENCE),
             lanes: Lanes::default(),
@@ -89,6 +111,36 @@ impl Session {
         };
         tokio::spawn(orient(Arc::clone(&session)));
         Ok((session, tokio::spawn(worker.run())))
+    }
+
+    /// Lets calls that wait for their turn go, each with the word that nothing was
+    /// sent.
+    pub fn drain(&self) {
+        self.draining.cancel();
+    }
+
+    /// Waits for the turn to roll: all agents share what the server allows.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError`].
+    pub async fn roll_turn(&self) -> Result<(), TurnError> {
+        tokio::select! {
+            () = self.draining.cancelled() => Err(TurnError::Stopping),
+            turn = self.rolls.take() => Ok(turn?),
+        }
+    }
+
+    /// Waits for the turn to write in `lane`.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError`].
+    pub async fn lane(&self, lane: Lane) -> Result<Right, TurnError> {
+        tokio::select! {
+            () = self.draining.cancelled() => Err(TurnError::Stopping),
+            right = self.lanes.take(lane) => Ok(right?),
+        }
     }
 
     /// Ends the link; its worker says goodbye and finishes.
@@ -259,18 +311,23 @@ impl Session {
 async fn orient(session: Arc<Session>) {
     let mut link = session.link.watch();
     loop {
-        if link.wait_for(LinkState::authenticated).await.is_err() {
-            return;
-        }
+        let ready = |state: &LinkState| state.authenticated() || state.stopped();
+        let generation = match link.wait_for(ready).await {
+            Ok(state) if !state.stopped() => state.generation,
+            Ok(_) | Err(_) => return,
+        };
         if session.facts.known().role.is_none()
             && let Err(error) = session.read_campaign().await
         {
             tracing::warn!(%error, "the campaign could not be read");
+            sleep(ORIENT_AGAIN).await;
+            continue;
         }
-        let down = |state: &LinkState| !state.authenticated();
-        match link.wait_for(down).await.map(|state| state.phase.clone()) {
-            Ok(Phase::Stopped) | Err(_) => return,
-            Ok(_) => {}
+        let other = |state: &LinkState| {
+            state.generation != generation || !state.authenticated() || state.stopped()
+        };
+        if link.wait_for(other).await.is_err() {
+            return;
         }
     }
 }

@@ -227,7 +227,7 @@ impl Tool for Update {
     async fn run(arguments: UpdateArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let id = arguments.character_id.as_str();
-        let _lane = session.lanes.take(Lane::Character(id.to_owned())).await?;
+        let _lane = session.lane(Lane::Character(id.to_owned())).await?;
         let read = Request::get(["api", "characters", id]);
         let mut current = session.request(&read, Expect::Has("character")).await?;
         let mut changes = arguments.data;
@@ -311,7 +311,7 @@ impl Tool for HitDiceSpend {
         let session = &context.session;
         HIT_DICE.pass(session).await?;
         let id = arguments.character_id;
-        let lane = session.lanes.take(Lane::Character(id.clone())).await?;
+        let lane = session.lane(Lane::Character(id.clone())).await?;
         let spend = json!({"characterId": id, "index": arguments.index});
         let since = session
             .emit_in(vec![lane], "character.hitdice.spend", spend, move |event| {
@@ -337,7 +337,7 @@ impl Tool for Delete {
     async fn run(arguments: CharacterArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let id = arguments.character_id.as_str();
-        let _lane = session.lanes.take(Lane::Character(id.to_owned())).await?;
+        let _lane = session.lane(Lane::Character(id.to_owned())).await?;
         let request = Request::delete(["api", "characters", id]);
         Ok(session.request(&request, Expect::Message).await?)
     }

@@ -133,7 +133,7 @@ impl Tool for Send {
     async fn run(arguments: SendArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let line = json!({"content": arguments.content, "type": arguments.label});
-        let right = session.lanes.take(Lane::Chat).await?;
+        let right = session.lane(Lane::Chat).await?;
         let me = session.user_id();
         let since = session
             .emit_in(vec![right], "chat.message", line.clone(), move |event| {

@@ -50,7 +50,9 @@ impl Tool for Roll {
         if let Some(name) = &arguments.character_name {
             roll["characterName"] = json!(name);
         }
-        context.session.rolls.take().await?;
+        // A roll that cannot be sent takes nobody's turn.
+        context.session.link.up().await?;
+        context.session.roll_turn().await?;
         let since = context.session.link.emit("dice.roll", roll).await?;
         Ok(receipt(
             since,

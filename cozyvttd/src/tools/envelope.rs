@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::journal::PageError;
-use crate::session::budget::QueueFull;
-use crate::session::lanes::LaneBusy;
+use crate::session::TurnError;
 use crate::session::live::EmitError;
 use crate::session::rest::{ROUTE_MISSING, RestError};
 
@@ -36,18 +35,15 @@ pub enum ToolError {
         /// What is needed to go on from there.
         recovery: Value,
     },
-    /// Other writes to the same thing take too long.
+    /// It was not this call's turn.
     #[error(transparent)]
-    Lane(#[from] LaneBusy),
+    Turn(#[from] TurnError),
     /// REST failed.
     #[error(transparent)]
     Rest(#[from] RestError),
     /// The event was not sent, or may not have been.
     #[error(transparent)]
     Emit(#[from] EmitError),
-    /// Too many are waiting already.
-    #[error("dice {0}")]
-    Queue(#[from] QueueFull),
     /// The journal cannot be read.
     #[error("{0}")]
     Journal(String),

@@ -239,18 +239,20 @@ impl Tool for Manage {
         if action == Action::Roll {
             ROLLED_INITIATIVE.pass(session).await?;
         }
+        if action == Action::Roll {
+            // A roll that cannot be sent takes nobody's turn.
+            session.link.up().await?;
+            session.roll_turn().await?;
+        }
         // The values are stored with the tokens of a map, so they share its lane.
         let map = if arguments.map_id.is_empty() {
             session.facts().known().current_map
         } else {
             Some(arguments.map_id)
         };
-        let mut lanes = vec![session.lanes.take(Lane::Initiative).await?];
+        let mut lanes = vec![session.lane(Lane::Initiative).await?];
         if let Some(map) = map {
-            lanes.push(session.lanes.take(Lane::Map(map)).await?);
-        }
-        if action == Action::Roll {
-            session.rolls.take().await?;
+            lanes.push(session.lane(Lane::Map(map)).await?);
         }
         let since = session
             .emit_in(lanes, action.event(), payload.clone(), |event| {

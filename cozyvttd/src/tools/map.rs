@@ -55,7 +55,7 @@ impl Tool for Switch {
     async fn run(arguments: SwitchArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let id = arguments.map_id.as_str();
-        let lane = session.lanes.take(Lane::Map(id.to_owned())).await?;
+        let lane = session.lane(Lane::Map(id.to_owned())).await?;
         let request = Request::put(session.in_campaign(&["maps", id, "set-current"]), json!({}));
         let response = session.request(&request, Expect::Object).await?;
         let wanted = id.to_owned();
@@ -179,7 +179,7 @@ impl Tool for Delete {
     async fn run(arguments: SwitchArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let id = arguments.map_id.as_str();
-        let _lane = session.lanes.take(Lane::Map(id.to_owned())).await?;
+        let _lane = session.lane(Lane::Map(id.to_owned())).await?;
         let request = Request::delete(session.in_campaign(&["maps", id]));
         Ok(session.request(&request, Expect::Message).await?)
     }

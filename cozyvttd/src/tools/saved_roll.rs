@@ -83,7 +83,7 @@ impl Tool for Create {
     async fn run(arguments: CreateArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         // The server counts before it writes, so two at once could pass its quota.
-        let _lane = session.lanes.take(Lane::SavedRolls).await?;
+        let _lane = session.lane(Lane::SavedRolls).await?;
         let body = json!({
             "name": arguments.name.trim(),
             "expression": arguments.expression.trim(),

@@ -113,7 +113,7 @@ impl Tool for Add {
 
 async fn place(context: &Context, map: &str, token: Value) -> Result<Value, ToolError> {
     let session = &context.session;
-    let _lane = session.lanes.take(Lane::Map(map.to_owned())).await?;
+    let _lane = session.lane(Lane::Map(map.to_owned())).await?;
     let request = Request::post(session.in_campaign(&["maps", map, "tokens"]), token);
     Ok(session.request(&request, Expect::Has("token")).await?)
 }
@@ -160,7 +160,7 @@ impl Tool for Move {
                 role.as_deref().unwrap_or("unknown")
             )));
         }
-        let _lane = session.lanes.take(Lane::Map(map.to_owned())).await?;
+        let _lane = session.lane(Lane::Map(map.to_owned())).await?;
         let request = Request::put(
             session.in_campaign(&["maps", map, "tokens", token]),
             json!({"position": {"x": arguments.x, "y": arguments.y}}),
@@ -199,7 +199,7 @@ impl Tool for Delete {
     async fn run(arguments: DeleteArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let (map, token) = (arguments.map_id.as_str(), arguments.token_id.as_str());
-        let _lane = session.lanes.take(Lane::Map(map.to_owned())).await?;
+        let _lane = session.lane(Lane::Map(map.to_owned())).await?;
         let request = Request::delete(session.in_campaign(&["maps", map, "tokens", token]));
         Ok(session.request(&request, Expect::Message).await?)
     }
@@ -239,7 +239,7 @@ impl Tool for HpUpdate {
     async fn run(arguments: HpUpdateArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let id = arguments.character_id;
-        let lane = session.lanes.take(Lane::Character(id.clone())).await?;
+        let lane = session.lane(Lane::Character(id.clone())).await?;
         let change = json!({"characterId": id, "delta": arguments.delta});
         let since = session
             .emit_in(

@@ -108,7 +108,7 @@ async fn explain(error: ClientError, tool: &str, daemon: &Daemon) -> Failure {
             match daemon.ask::<ToolList>(NoParams {}, PROMPT).await {
                 Ok(list) => match nearest(tool, list.tools.iter().map(tools::name)) {
                     Some(name) => failure.advise(format!("Did you mean `{name}`?")),
-                    None => failure.advise("`cozyvttctl tools` lists the tools."),
+                    None => failure,
                 },
                 Err(_) => failure,
             }

@@ -20,8 +20,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Let running calls finish, then stop the daemon
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Waits up to 15 seconds for the daemon to leave; exits with 1 when it is still there then. MCP clients \
-may stay open: their shim waits for the next daemon and starts one when it is needed.
+Waits up to 30 seconds for the daemon to leave; exits with 1 when it is still there then. MCP clients \
+may stay open; once another daemon runs, reconnect the server in each of them.
 
 Examples:
   cozyvttctl stop

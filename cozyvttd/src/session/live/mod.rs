@@ -57,13 +57,18 @@ pub struct LinkState {
     pub last_error: Option<String>,
     /// How many attempts have ended, well or not.
     attempts: u64,
-    /// The campaign has accepted us at least once.
+    /// The campaign has accepted us at least once, in this run or an earlier one.
     accepted_before: bool,
     /// Where sends go; there only while authenticated.
     outbox: Option<mpsc::Sender<Outgoing>>,
 }
 
 impl LinkState {
+    /// Whether the link has ended for good.
+    pub fn stopped(&self) -> bool {
+        matches!(self.phase, Phase::Stopped)
+    }
+
     /// Whether the campaign has accepted this connection.
     pub fn authenticated(&self) -> bool {
         matches!(self.phase, Phase::Authenticated)
@@ -108,7 +113,8 @@ pub struct Link {
 
 impl Link {
     /// A link whose worker has not begun.
-    pub(super) fn new() -> Self {
+    /// `accepted_before` says whether an earlier run was in this campaign.
+    pub(super) fn new(accepted_before: bool) -> Self {
         Self {
             state: Arc::new(watch::Sender::new(LinkState {
                 phase: Phase::Idle,
@@ -117,7 +123,7 @@ impl Link {
                 role: None,
                 last_error: None,
                 attempts: 0,
-                accepted_before: false,
+                accepted_before,
                 outbox: None,
             })),
             drop_now: watch::Sender::new(None),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::backoff::{Backoff, jittered};
@@ -24,6 +24,9 @@ const STEP: Duration = Duration::from_secs(10);
 
 /// The pause after a cause that only a person can mend.
 const SLOW_LANE: Duration = Duration::from_secs(5 * 60);
+
+/// How long the journal may take for an event once the link is to end.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The events that are journalled. What a table sends beyond these (presence,
 /// fog, lights, walls, pings) is not the agents' business.
@@ -190,8 +193,10 @@ impl Worker {
         let ended = loop {
             tokio::select! {
                 () = stop.cancelled() => {
+                    // The hole that begins here is to be seen in the journal.
+                    let ended = self.down(Ended::soon("cozyvttd stops"), up_since).await;
                     connection.close().await;
-                    return Ended::soon("stopping");
+                    return ended;
                 }
                 why = dropped(&mut drop_now) => {
                     self.append("system.error", json!({"detail": why, "phase": "rest-auth"})).await;
@@ -346,7 +351,11 @@ impl Worker {
         connection: &mut Connection,
         outgoing: Outgoing,
     ) -> Result<(), SocketError> {
-        let since = self.journal.high_water().await;
+        if outgoing.sent.is_closed() {
+            // Its caller was cancelled while it stood in the queue.
+            return Ok(());
+        }
+        let since = self.journal.high_water();
         let sent = connection.emit(outgoing.name, &outgoing.payload).await;
         let (answer, outcome) = match sent {
             Ok(()) => (Ok(since), Ok(())),
@@ -379,8 +388,18 @@ impl Worker {
 
     async fn append(&self, name: &str, payload: Value) {
         let event = Event::new(name, payload, self.link.state().generation);
-        if let Err(error) = self.journal.append(event).await {
-            tracing::error!(%error, event = name, "an event was lost");
+        // A journal that takes nothing holds the link up, but not its end.
+        let patience = async {
+            self.link.stop.cancelled().await;
+            sleep(FAREWELL).await;
+        };
+        tokio::select! {
+            appended = self.journal.append(event) => {
+                if let Err(error) = appended {
+                    tracing::error!(%error, event = name, "an event was lost");
+                }
+            }
+            () = patience => tracing::error!(event = name, "an event was lost: the journal takes none"),
         }
     }
 
