@@ -187,13 +187,13 @@ impl PollParams {
 pub struct EventPage {
     /// Oldest first.
     pub events: Vec<EventRecord>,
-    /// The `since` of the next page.
+    /// The `since` of the next page: the number of this page's last record.
     pub next_seq: u64,
     /// The newest record there is.
     pub high_water_seq: u64,
-    /// The oldest record that is kept.
+    /// The oldest record that is kept; one above the newest when there is none.
     pub oldest_seq: u64,
-    /// Records between `since` and the first of this page are gone.
+    /// A record after `since` has been evicted.
     pub gap: bool,
     /// `since` was larger than any record; the page starts over.
     pub cursor_reset: bool,

@@ -108,23 +108,14 @@ async fn call(request: &Request, hub: &Hub) -> Result<Value, RpcError> {
 
 async fn page(hub: &Hub, since: u64, limit: u32) -> Result<EventPage, RpcError> {
     let session = hub.session.as_ref().map_err(not_configured)?;
-    let page = session
+    session
         .journal
         .page(since, limit)
         .await
         .map_err(|error| match error {
             PageError::Bounds => ErrorKind::InvalidParams.error(error.to_string()),
             PageError::Journal(_) => ErrorKind::Internal.error(error.to_string()),
-        })?;
-    Ok(EventPage {
-        events: page.events,
-        next_seq: page.next_seq,
-        high_water_seq: page.high_water_seq,
-        oldest_seq: page.oldest_seq,
-        gap: page.gap,
-        cursor_reset: page.cursor_reset,
-        has_more: page.has_more,
-    })
+        })
 }
 
 /// The error of a method that needs a session where there is none.

@@ -1,7 +1,7 @@
 //! The arithmetic of cursors: which records a page holds and what it says of
 //! those it does not hold.
 
-use cozyvtt_proto::event::EventRecord;
+use cozyvtt_proto::control::EventPage;
 use thiserror::Error;
 
 use super::JournalError;
@@ -12,25 +12,6 @@ const MAX_LIMIT: u32 = 500;
 
 /// How far back a reader without a cursor is taken.
 const START_REACH: u64 = 500;
-
-/// A page of the journal.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Page {
-    /// Oldest first.
-    pub events: Vec<EventRecord>,
-    /// The cursor for the next page.
-    pub next_seq: u64,
-    /// The newest record there is.
-    pub high_water_seq: u64,
-    /// The oldest record that is kept; one above the newest when there is none.
-    pub oldest_seq: u64,
-    /// A record after the cursor was evicted.
-    pub gap: bool,
-    /// The cursor was larger than any number, so the page starts over.
-    pub cursor_reset: bool,
-    /// There are records after this page.
-    pub has_more: bool,
-}
 
 /// Why there is no page.
 #[derive(Debug, Error)]
@@ -51,7 +32,7 @@ pub(super) fn check(limit: u32) -> Result<(), PageError> {
     }
 }
 
-pub(super) fn read(store: &Store, since: u64, limit: u32) -> Result<Page, PageError> {
+pub(super) fn read(store: &Store, since: u64, limit: u32) -> Result<EventPage, PageError> {
     check(limit)?;
     // One snapshot for the bounds and the records.
     let snapshot = store.snapshot()?;
@@ -67,7 +48,7 @@ pub(super) fn read(store: &Store, since: u64, limit: u32) -> Result<Page, PageEr
     };
     let events = snapshot.after(from, limit)?;
     let next_seq = events.last().map_or(from, |record| record.seq);
-    Ok(Page {
+    Ok(EventPage {
         next_seq,
         high_water_seq,
         oldest_seq,

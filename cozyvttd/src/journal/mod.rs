@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use cozyvtt_proto::control::EventPage;
 use cozyvtt_proto::event::EventRecord;
 use serde_json::Value;
 use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-pub use cursor::{Page, PageError};
+pub use cursor::PageError;
 use store::Store;
 
 /// How many appended events may wait for the writer. A writer that falls this
@@ -184,7 +185,7 @@ impl Journal {
     /// # Errors
     ///
     /// [`PageError`] for bounds outside of the allowed ones or when SQLite refuses.
-    pub async fn page(&self, since: u64, limit: u32) -> Result<Page, PageError> {
+    pub async fn page(&self, since: u64, limit: u32) -> Result<EventPage, PageError> {
         cursor::check(limit)?;
         let appended = self.high_water();
         let committed = timeout(PATIENCE, self.committed(appended)).await;
@@ -297,7 +298,7 @@ mod tests {
         journal
     }
 
-    fn seqs(page: &Page) -> Vec<u64> {
+    fn seqs(page: &EventPage) -> Vec<u64> {
         page.events.iter().map(|record| record.seq).collect()
     }
 
