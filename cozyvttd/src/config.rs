@@ -7,6 +7,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -18,6 +19,13 @@ use crate::session::ids::ResourceId;
 /// The address that is tried when none is configured: where CozyVTT's own
 /// compose file puts an instance.
 const DEFAULT_URL: &str = "http://localhost:8899";
+
+/// Everything but what no path gives a meaning to (RFC 3986, unreserved).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
 /// What the daemon needs to know to sit at a table.
 #[derive(Debug, Clone)]
@@ -306,11 +314,14 @@ impl BaseUrl {
     /// The address of what lies under `segments`. Each one names exactly one
     /// segment of the path: whatever it holds is percent-encoded.
     pub fn under<'a>(&self, segments: impl IntoIterator<Item = &'a str>) -> Url {
+        // Encoded here rather than by the URL library, which drops tabs and line
+        // breaks first and would so make a way upwards of ".\t.".
+        let path = segments.into_iter().fold(
+            self.0.path().trim_end_matches('/').to_owned(),
+            |path, segment| format!("{path}/{}", utf8_percent_encode(segment, RESERVED)),
+        );
         let mut url = self.0.clone();
-        // An http(s) address always has a path, so this cannot fail.
-        if let Ok(mut path) = url.path_segments_mut() {
-            path.pop_if_empty().extend(segments);
-        }
+        url.set_path(&path);
         url
     }
 }
@@ -450,6 +461,40 @@ mod tests {
             base.under(["api", "maps", "a/b?c#d%\\e"]).as_str(),
             "http://h:1/sub/api/maps/a%2Fb%3Fc%23d%25%5Ce"
         );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn t_ids_01_whatever_an_id_holds_it_is_one_segment(text in "(\\PC|[./\\\\%?#\t\r\n 2eE]){0,8}") {
+            let Ok(id) = ResourceId::parse(&text) else {
+                return Ok(());
+            };
+            let base = BaseUrl::parse("http://h:1/sub").unwrap();
+            let url = base.under(["api", "maps", id.as_str(), "tokens"]);
+            let segments: Vec<_> = url.path_segments().unwrap().collect();
+            proptest::prop_assert_eq!(segments.len(), 5);
+            proptest::prop_assert_eq!((segments[2], segments[4]), ("maps", "tokens"));
+            proptest::prop_assert!(url.query().is_none() && url.fragment().is_none());
+        }
+    }
+
+    #[test]
+    fn an_id_of_invisible_characters_is_kept_whole() {
+        let base = BaseUrl::parse("http://h").unwrap();
+        for (id, segment) in [
+            (".\t.", ".%09."),
+            ("\n", "%0A"),
+            ("a\rb", "a%0Db"),
+            (" ", "%20"),
+            ("...", "..."),
+        ] {
+            let url = base.under(["maps", id, "tokens"]);
+            assert_eq!(
+                url.as_str(),
+                format!("http://h/maps/{segment}/tokens"),
+                "{id:?}"
+            );
+        }
     }
 
     #[test]

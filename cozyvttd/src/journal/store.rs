@@ -108,7 +108,7 @@ impl Store {
             .map_err(|source| self.refused(source))
     }
 
-    fn append(&mut self, batch: &[EventRecord]) -> rusqlite::Result<()> {
+    pub(super) fn append(&mut self, batch: &[EventRecord]) -> rusqlite::Result<()> {
         let transaction = self.db.transaction()?;
         {
             let mut insert = transaction.prepare_cached(
@@ -126,6 +126,13 @@ impl Store {
             }
         }
         transaction.commit()
+    }
+
+    /// Removes the records up to `seq`, as an eviction would.
+    #[cfg(test)]
+    pub(super) fn evict(&self, seq: u64) {
+        let evicted = self.db.execute("DELETE FROM events WHERE seq <= ?1", [seq]);
+        evicted.unwrap();
     }
 
     fn refused(&self, source: rusqlite::Error) -> JournalError {

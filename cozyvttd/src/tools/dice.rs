@@ -27,6 +27,20 @@ pub(super) struct RollArguments {
     character_name: Option<String>,
 }
 
+impl RollArguments {
+    /// What is sent: the expression as it was given, and nothing that is empty.
+    fn on_the_wire(&self) -> Value {
+        let mut roll = json!({"expression": self.expression, "secret": self.is_secret});
+        if !self.purpose.is_empty() {
+            roll["purpose"] = json!(self.purpose);
+        }
+        if let Some(name) = &self.character_name {
+            roll["characterName"] = json!(name);
+        }
+        roll
+    }
+}
+
 impl Tool for Roll {
     const NAME: &'static str = "dice_roll";
     const TITLE: &'static str = "Roll dice";
@@ -40,16 +54,7 @@ impl Tool for Roll {
     type Arguments = RollArguments;
 
     async fn run(arguments: RollArguments, context: &Context) -> Result<Value, ToolError> {
-        let mut roll = json!({
-            "expression": arguments.expression,
-            "secret": arguments.is_secret,
-        });
-        if !arguments.purpose.is_empty() {
-            roll["purpose"] = json!(arguments.purpose);
-        }
-        if let Some(name) = &arguments.character_name {
-            roll["characterName"] = json!(name);
-        }
+        let roll = arguments.on_the_wire();
         // A roll that cannot be sent takes nobody's turn.
         context.session.link.up().await?;
         context.session.roll_turn().await?;
@@ -63,5 +68,32 @@ impl Tool for Roll {
                 "character_name": arguments.character_name,
             }),
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_the_expression_it_is_sent_unchanged(
+            expression in any::<String>(), secret in any::<bool>(), purpose in ".{0,20}",
+            name in proptest::option::of(".{0,20}"),
+        ) {
+            let arguments = json!({
+                "expression": expression, "is_secret": secret, "purpose": purpose,
+                "character_name": name,
+            });
+            let read: RollArguments = serde_json::from_value(arguments).unwrap();
+            let sent = read.on_the_wire();
+            prop_assert_eq!(&sent["expression"], &json!(expression));
+            prop_assert_eq!(&sent["secret"], &json!(secret));
+            prop_assert!(sent.get("isSecret").is_none());
+            prop_assert_eq!(sent.get("purpose").is_some(), !purpose.is_empty());
+            prop_assert_eq!(sent.get("characterName").cloned(), name.map(Value::from));
+        }
     }
 }
