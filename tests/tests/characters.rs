@@ -4,7 +4,8 @@
 
 use anyhow::{Context as _, Result};
 use cozyvtt_table::{
-    CharacterPlan, Direction, Fault, GameSystem, Reply, Scene, Table, Version, plain_sheet,
+    CharacterPlan, Direction, Exchange, Fault, GameSystem, Reply, Scene, Table, Version,
+    plain_sheet,
 };
 use cozyvtt_tests::calls::{data, event, failure, refusal};
 use cozyvtt_tests::daemon::{Daemon, Home};
@@ -78,7 +79,7 @@ fn http(status: u16, upstream: &Value) -> Value {
 
 fn asked(table: &Table, method: &str, path: &str) -> Vec<Value> {
     let requests = table.log().requests_to(method, path);
-    requests.iter().map(|one| one.json()).collect()
+    requests.iter().map(Exchange::json).collect()
 }
 
 /// What the daemon has asked since that many requests.
@@ -151,14 +152,14 @@ async fn t_chr_01_a_patch_changes_what_it_names_and_nothing_else() -> Result<()>
     let saved = json!({"message": "saved", "character": {"id": "c"}, "later": 1});
     let _saved = table.faults().route("PUT", path, reply(200, &saved));
     let before = said(&table).0;
-    let patch = json!({
+    let edits = json!({
         "hp": {"current": 3},
         "conditions": [],
         "notes": null,
         "skills": {"arcana": {"bonus": 2}},
         "new": {"deep": {"er": true}},
     });
-    let change = json!({"character_id": "c", "data": {"data": patch}});
+    let change = json!({"character_id": "c", "data": {"data": edits}});
     let answer = data(home, "character_update", change).await?;
     assert_eq!(answer, saved);
     assert_eq!(

@@ -3,7 +3,7 @@
 //! it.
 
 use anyhow::{Context as _, Result};
-use cozyvtt_table::{CampaignPlan, Direction, Fault, Reply, Scene, Table, Version};
+use cozyvtt_table::{CampaignPlan, Direction, Exchange, Fault, Reply, Scene, Table, Version};
 use cozyvtt_tests::calls::{data, event, failure, high_water, refusal};
 use cozyvtt_tests::daemon::{Daemon, Home};
 use cozyvtt_tests::until;
@@ -73,7 +73,7 @@ fn http(status: u16, upstream: &Value) -> Value {
 
 fn asked(table: &Table, method: &str, path: &str) -> Vec<Value> {
     let requests = table.log().requests_to(method, path);
-    requests.iter().map(|one| one.json()).collect()
+    requests.iter().map(Exchange::json).collect()
 }
 
 /// What the daemon has asked since that many requests.

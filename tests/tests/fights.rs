@@ -253,7 +253,7 @@ async fn t_int_03_a_whole_fight_is_managed() -> Result<()> {
                     .as_deref()
                     .is_some_and(|name| name.starts_with("initiative.") && name != ASKS)
         });
-        let sent: Vec<_> = frames
+        let changes: Vec<_> = frames
             .map(|one| (one.event.unwrap_or_default(), one.payload))
             .collect();
         let expected = [
@@ -271,7 +271,7 @@ async fn t_int_03_a_whole_fight_is_managed() -> Result<()> {
             ("end", json!({})),
         ]
         .map(|(action, payload)| (format!("initiative.{action}"), payload));
-        assert_eq!(sent, expected, "{version}");
+        assert_eq!(changes, expected, "{version}");
     }
     Ok(())
 }

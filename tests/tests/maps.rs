@@ -4,7 +4,7 @@
 
 use anyhow::{Context as _, Result};
 use cozyvtt_table::{
-    CharacterPlan, CreaturePlan, Direction, DocumentPlan, Fault, MapPlan, Reply, Scene,
+    CharacterPlan, CreaturePlan, Direction, DocumentPlan, Exchange, Fault, MapPlan, Reply, Scene,
     SocketFault, Table, TokenPlan, Version,
 };
 use cozyvtt_tests::calls::{data, event, events, failure, high_water, refusal};
@@ -91,7 +91,7 @@ fn http(status: u16, upstream: &Value) -> Value {
 
 fn asked(table: &Table, method: &str, path: &str) -> Vec<Value> {
     let requests = table.log().requests_to(method, path);
-    requests.iter().map(|one| one.json()).collect()
+    requests.iter().map(Exchange::json).collect()
 }
 
 // ---- map_switch ------------------------------------------------------------
