@@ -502,7 +502,7 @@ async fn t_wsk_14_a_revocation_by_signing_out_renews_the_login_once() -> Result<
     let client = InProcess::start(&table, "player1")?;
     client.authenticated(1).await;
     pass(Duration::from_secs(181)).await;
-    let since = client.session.journal.high_water().await;
+    let since = client.session.journal.high_water();
     let (payload, frame) = signed_out(&table);
     table.faults().send_frame(&frame);
     client.authenticated(2).await;
@@ -565,5 +565,102 @@ async fn t_buf_07_the_newest_record_of_a_name_is_found_or_nothing() -> Result<()
         assert_eq!(found.seq, seq, "{name}");
     }
     assert_eq!(journal.latest("dice.rolled").await?, None);
+    Ok(())
+}
+
+/// T-AUT-14
+#[tokio::test]
+async fn t_aut_14_a_keepalive_that_meets_a_401_renews_the_login_once() -> Result<()> {
+    let table = patient_table().await?;
+    let client = InProcess::start(&table, "dm")?;
+    client.authenticated(1).await;
+    let ended = Fault::status(401);
+    let armed = table
+        .faults()
+        .route("GET", "/api/auth/ping", ended)
+        .times(1);
+    pass(Duration::from_secs(601)).await;
+    until("the keepalive has met the 401", || async {
+        (armed.fired() == 1).then_some(())
+    })
+    .await;
+    until("the login is renewed", || async {
+        (logins(&table) == 2).then_some(())
+    })
+    .await;
+    client.authenticated(2).await;
+    assert_eq!(logins(&table), 2);
+    Ok(())
+}
+
+/// T-AUT-14: any other trouble is no reason to sign in.
+#[tokio::test]
+async fn t_aut_14_a_keepalive_that_meets_a_500_signs_nobody_in() -> Result<()> {
+    let table = patient_table().await?;
+    let client = InProcess::start(&table, "dm")?;
+    client.authenticated(1).await;
+    let broken = Fault::status(500);
+    let armed = table.faults().route("GET", "/api/auth/ping", broken);
+    for pings in 1..=2 {
+        pass(Duration::from_secs(601)).await;
+        until("the keepalive has met the 500", || async {
+            (armed.fired() == pings).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(logins(&table), 1);
+    assert!(client.session.link.state().authenticated());
+    Ok(())
+}
+
+/// T-RST-02
+#[tokio::test]
+async fn t_rst_02_two_answers_of_too_many_are_waited_out() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = Home::at(&table, "dm")?;
+    let _daemon = home.start_at_table().await?;
+    let path = format!("/api/campaigns/{}/maps", table.campaign_id());
+    let before = table.log().count("GET", &path);
+    let armed = table
+        .faults()
+        .route("GET", &path, Fault::status(429))
+        .times(2);
+    let maps = data(&home, "map_list", json!({})).await?;
+    assert!(maps["maps"].is_array());
+    assert_eq!(armed.fired(), 2);
+    assert_eq!(table.log().count("GET", &path) - before, 3);
+    Ok(())
+}
+
+/// T-WSK-07
+#[tokio::test]
+async fn t_wsk_07_four_calls_at_once_share_one_connection() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = Home::at(&table, "dm")?;
+    let _daemon = home.start().await?;
+    let say = |text: &'static str| data(&home, "chat_send", json!({"content": text}));
+    let (one, two, three, four) = tokio::join!(say("one"), say("two"), say("three"), say("four"));
+    for receipt in [one?, two?, three?, four?] {
+        assert_eq!(receipt["sent"], true);
+    }
+    assert_eq!(table.log().count("GET", "/socket.io/"), 1);
+    assert_eq!(logins(&table), 1);
+    Ok(())
+}
+
+/// T-INI-04
+#[tokio::test]
+async fn t_ini_04_a_stop_says_goodbye_to_the_table_once() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = Home::at(&table, "dm")?;
+    let daemon = home.start_at_table().await?;
+    assert!(daemon.stop().await?.success());
+    let frames = table.log().frames();
+    let goodbyes = frames.iter().filter(|frame| frame.text == "41");
+    assert_eq!(goodbyes.count(), 1);
+    until("the seat is empty", || async {
+        table.seated().is_empty().then_some(())
+    })
+    .await;
     Ok(())
 }

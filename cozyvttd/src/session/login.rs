@@ -131,6 +131,14 @@ impl Login {
         self.state.subscribe()
     }
 
+    /// The number of the session, when there is one.
+    pub fn session(&self) -> Option<u64> {
+        match *self.state.borrow() {
+            LoginState::SignedIn { session, .. } => Some(session),
+            _ => None,
+        }
+    }
+
     /// The account that is signed in.
     pub fn user(&self) -> Option<Value> {
         match &*self.state.borrow() {
@@ -146,10 +154,10 @@ impl Login {
     /// [`LoginError`].
     pub async fn ensure(self: &Arc<Self>) -> Result<u64, LoginError> {
         // Without taking the turn: most calls end here.
-        if let LoginState::SignedIn { session, .. } = *self.state.borrow() {
-            return Ok(session);
+        match self.session() {
+            Some(session) => Ok(session),
+            None => self.in_turn(None).await,
         }
-        self.in_turn(None).await
     }
 
     /// A session in place of `refused`, which the server no longer accepts.

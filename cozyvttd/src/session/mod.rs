@@ -43,6 +43,10 @@ const ROLL_PATIENCE: Duration = Duration::from_secs(45);
 /// How long a lane stays closed after an event whose effect does not show.
 const SILENCE: Duration = Duration::from_secs(2);
 
+/// How often the session is kept from running out: CozyVTT may end one after an
+/// hour without a request, and the WebSocket counts for none.
+const KEEPALIVE: Duration = Duration::from_secs(600);
+
 /// How long after a failed read the campaign is read again.
 const ORIENT_AGAIN: Duration = Duration::from_secs(15);
 
@@ -110,6 +114,7 @@ impl Session {
             link: session.link.clone(),
         };
         tokio::spawn(orient(Arc::clone(&session)));
+        tokio::spawn(keep_alive(Arc::clone(&session)));
         Ok((session, tokio::spawn(worker.run())))
     }
 
@@ -328,6 +333,29 @@ async fn orient(session: Arc<Session>) {
         };
         if link.wait_for(other).await.is_err() {
             return;
+        }
+    }
+}
+
+/// Shows now and then that the session is used, and renews it when it has run out.
+async fn keep_alive(session: Arc<Session>) {
+    loop {
+        tokio::select! {
+            () = session.draining.cancelled() => return,
+            () = sleep(KEEPALIVE) => {}
+        }
+        let Some(number) = session.login.session() else {
+            continue;
+        };
+        match session.rest.ping(&session.login).await {
+            Ok(()) => {}
+            Err(RestError::Http { status: 401, .. }) => {
+                session.unauthorized();
+                if let Err(error) = session.login.renew(number).await {
+                    tracing::warn!(%error, "the session has run out and could not be renewed");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "the session could not be kept alive"),
         }
     }
 }
