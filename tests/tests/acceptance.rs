@@ -277,9 +277,9 @@ async fn cookie(base: &str, given: &str, carried: Option<&str>) -> Result<()> {
 /// T-AUT-13
 #[tokio::test]
 async fn t_aut_13_retry_after_is_read_as_a_date_and_nonsense_counts_as_none() -> Result<()> {
-    let year = 365.0 * 24.0 * 3600.0;
     for (text, least, most) in [
-        ("Wed, 01 Jan 2098 00:00:00 GMT", 10.0 * year, 100.0 * year),
+        // A whole day is as long as any server is believed.
+        ("Wed, 01 Jan 2098 00:00:00 GMT", 86_000.0, 86_400.0),
         ("Mon, 30 Nov 2020 12:00:00 GMT", 100.0, 180.0),
         ("soon", 100.0, 180.0),
         ("-5", 100.0, 180.0),
