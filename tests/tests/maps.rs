@@ -667,7 +667,7 @@ async fn a_player_is_refused_what_is_not_theirs_to_move_in_the_servers_words() -
 
 /// T-TOK-03, T-ENV-05
 #[tokio::test]
-async fn t_tok_03_a_token_of_no_size_is_not_asked_for() -> Result<()> {
+async fn t_env_05_t_tok_03_a_token_of_no_size_is_not_asked_for() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
     let _daemon = sit(&table, "dm", &mut home).await?;

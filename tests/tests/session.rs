@@ -93,8 +93,8 @@ async fn many_agents_and_many_calls_share_one_login_and_one_socket() -> Result<(
 
 /// T-INI-02
 #[tokio::test]
-async fn calls_that_come_before_the_login_is_answered_wait_for_it_and_send_no_other() -> Result<()>
-{
+async fn t_ini_02_calls_that_come_before_the_login_is_answered_wait_for_it_and_send_no_other()
+-> Result<()> {
     let table = Table::builder().start().await?;
     let slow = Fault::Delay(Duration::from_millis(300));
     let armed = table.faults().route("POST", LOGIN, slow).times(1);
@@ -159,7 +159,8 @@ async fn t_aut_10_a_login_rejected_once_is_not_sent_again() -> Result<()> {
 
 /// T-AUT-06, T-AUT-09
 #[tokio::test]
-async fn t_aut_06_a_login_waits_as_long_as_the_server_says_whatever_its_status() -> Result<()> {
+async fn t_aut_09_t_aut_06_a_login_waits_as_long_as_the_server_says_whatever_its_status()
+-> Result<()> {
     let busy = Reply::json(503, &json!({"error": "Unavailable", "message": "Later"}));
     for (status, fault) in [
         ("429", Fault::too_many_logins(900)),
@@ -214,7 +215,7 @@ async fn an_account_that_needs_a_person_first_is_told_so_after_one_request() -> 
 
 /// Answers of a login that are no login, T-AUT-12 among them.
 #[tokio::test]
-async fn a_login_that_is_answered_strangely_cools_down_after_one_request() -> Result<()> {
+async fn t_aut_12_a_login_that_is_answered_strangely_cools_down_after_one_request() -> Result<()> {
     let strange = [
         (Fault::Html, "not valid JSON"),
         (Fault::TruncatedJson, "not valid JSON"),
@@ -458,7 +459,8 @@ async fn patient_table(version: Version) -> Result<Table> {
 
 /// T-RST-01, T-AUT-04
 #[tokio::test]
-async fn a_session_forgotten_later_on_is_renewed_by_one_login_for_twenty_calls() -> Result<()> {
+async fn t_rst_01_t_aut_04_a_session_forgotten_later_on_is_renewed_by_one_login_for_twenty_calls()
+-> Result<()> {
     let table = patient_table(Version::V1_5).await?;
     let client = InProcess::start(&table, "dm")?;
     client.authenticated().await;
@@ -609,7 +611,8 @@ async fn t_wsk_06_a_server_that_does_not_answer_is_given_up_after_ten_seconds() 
 
 /// T-WSK-03, T-WSK-04
 #[tokio::test]
-async fn a_link_comes_back_after_a_restart_and_after_a_close_and_sends_no_password() -> Result<()> {
+async fn t_wsk_03_t_wsk_04_a_link_comes_back_after_a_restart_and_after_a_close_and_sends_no_password()
+-> Result<()> {
     try_join_all(Version::ALL.map(comes_back)).await?;
     Ok(())
 }
@@ -658,7 +661,7 @@ async fn comes_back(version: Version) -> Result<()> {
 
 /// T-WSK-08
 #[tokio::test]
-async fn what_was_sent_once_is_not_sent_again_by_a_reconnect() -> Result<()> {
+async fn t_wsk_08_what_was_sent_once_is_not_sent_again_by_a_reconnect() -> Result<()> {
     let table = Table::builder().start().await?;
     let home = Home::at(&table, "dm")?;
     let _daemon = home.start_at_table().await?;
@@ -893,7 +896,8 @@ async fn t_rst_03_a_request_that_is_too_many_four_times_is_given_up() -> Result<
 
 /// T-ENV-02, T-ENV-03, T-RST-04, T-AUT-11
 #[tokio::test]
-async fn errors_of_the_server_are_passed_on_whole_and_asked_for_once() -> Result<()> {
+async fn t_env_02_t_rst_04_t_aut_11_errors_of_the_server_are_passed_on_whole_and_asked_for_once()
+-> Result<()> {
     let table = Table::builder().start().await?;
     let home = Home::at(&table, "dm")?;
     let _daemon = home.start_at_table().await?;

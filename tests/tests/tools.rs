@@ -415,7 +415,7 @@ async fn a_cursor_that_the_server_does_not_know_is_refused_in_its_words() -> Res
 
 /// T-CHT-04, T-CHT-06
 #[tokio::test]
-async fn t_cht_04_an_old_server_has_one_page_and_a_cursor_is_refused() -> Result<()> {
+async fn t_cht_06_t_cht_04_an_old_server_has_one_page_and_a_cursor_is_refused() -> Result<()> {
     let table = table(Version::V1_1_2).await?;
     let mut home = None;
     let _daemon = sit(&table, "player1", &mut home).await?;
@@ -463,7 +463,7 @@ fn check_receipt(receipt: &Value, own: &Value) -> Result<u64> {
 
 /// T-CHT-01, T-DIC-07
 #[tokio::test]
-async fn t_cht_01_a_line_is_sent_as_it_is_and_comes_back_after_since() -> Result<()> {
+async fn t_dic_07_t_cht_01_a_line_is_sent_as_it_is_and_comes_back_after_since() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
@@ -531,7 +531,7 @@ async fn a_line_that_only_the_server_finds_too_long_comes_back_as_an_error() -> 
 
 /// T-DIC-02, T-DIC-03
 #[tokio::test]
-async fn t_dic_02_a_roll_says_on_the_wire_what_was_given_and_no_more() -> Result<()> {
+async fn t_dic_03_t_dic_02_a_roll_says_on_the_wire_what_was_given_and_no_more() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
@@ -751,7 +751,7 @@ async fn t_buf_06_polling_works_without_a_server_and_says_why_there_is_nothing()
 
 /// T-BUF-01, T-BUF-03, T-BUF-05, T-BUF-08
 #[tokio::test]
-async fn t_buf_03_cursors_page_through_without_a_gap_and_readers_do_not_disturb_each_other()
+async fn t_buf_01_t_buf_05_t_buf_08_t_buf_03_cursors_page_through_without_a_gap_and_readers_do_not_disturb_each_other()
 -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
@@ -877,7 +877,8 @@ async fn t_wsk_12_the_rarer_events_are_journalled_verbatim_and_in_order() -> Res
 
 /// T-CHT-02, T-CHT-05, T-BUF-04, T-ENV-05
 #[tokio::test]
-async fn bad_arguments_are_explained_and_never_reach_the_wire() -> Result<()> {
+async fn t_cht_02_t_cht_05_t_buf_04_bad_arguments_are_explained_and_never_reach_the_wire()
+-> Result<()> {
     let content = "content must be a nonempty string of at most 2000 characters";
     let bounds = "since must be >= 0 and limit must be in 1..500";
     let limit = "limit must be in 1..100";
