@@ -231,7 +231,7 @@ impl Session {
 
     /// Sends an event, and keeps `rights` until the table has shown its effect:
     /// an event that `effect` accepts, or a refusal. A table that stays silent
-    /// keeps the lane closed for [`SILENCE`] at most. Gives the newest sequence
+    /// keeps the lane closed for 2 s at most. Gives the newest sequence
     /// number from before the send.
     ///
     /// # Errors

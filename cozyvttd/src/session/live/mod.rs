@@ -163,7 +163,7 @@ impl Link {
         self.stop.cancel();
     }
 
-    /// Waits until the first attempt has ended, for [`PATIENCE`] at most.
+    /// Waits until the first attempt has ended, for 10 s at most.
     pub async fn settled(&self) {
         let deadline = Instant::now() + PATIENCE;
         let mut state = self.state.subscribe();
