@@ -95,7 +95,7 @@ pub(crate) struct Args {
     evidence: Option<PathBuf>,
 
     /// Where the report goes; a file that is there is not overwritten
-    /// [default: cozyvtt-smoke-<UTC time>.json]
+    /// [default: cozyvtt-smoke-UTC-TIME.json]
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
