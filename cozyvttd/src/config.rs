@@ -108,7 +108,7 @@ pub struct Config {
     pub file: PathBuf,
     /// The instance's address as far as it is known, for people.
     pub url: Option<String>,
-    /// The folders that documents may be uploaded from, beside the caller's own.
+    /// The folders that documents may be uploaded from; hidden ones in them never.
     pub read_folders: Vec<PathBuf>,
     /// What came out.
     pub settings: Result<Settings, ConfigProblem>,

@@ -225,7 +225,11 @@ impl Session {
             .rest
             .fetch(&self.login, request, &|| self.unauthorized())
             .await;
-        self.learn(request, &answer);
+        // No document is an HTML page, but what a proxy puts in its place is.
+        let page = matches!(&answer, Ok(Fetched::File { mime, .. }) if mime == "text/html");
+        if !page {
+            self.learn(request, &answer);
+        }
         answer
     }
 

@@ -155,7 +155,8 @@ impl<'a> Request<'a> {
 /// What an answer that says it worked has to look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// A JSON object with an object or an array of that name.
+    /// A JSON object with what is named: an array when the name is a plural or
+    /// `roster`, else an object.
     Has(&'static str),
     /// A JSON object with a sentence `message`; none at all will do.
     Message,
@@ -511,7 +512,9 @@ fn check(body: &[u8], expect: Expect, reads: bool) -> Result<Value, String> {
     }
     let fits = match expect {
         Expect::Object => true,
-        Expect::Has(key) => matches!(body.get(key), Some(Value::Object(_) | Value::Array(_))),
+        // Lists are named in the plural, objects in the singular.
+        Expect::Has(key) if is_list(key) => body.get(key).is_some_and(Value::is_array),
+        Expect::Has(key) => body.get(key).is_some_and(Value::is_object),
         Expect::Message => matches!(body.get("message"), Some(Value::String(_))),
     };
     match expect {
@@ -519,6 +522,10 @@ fn check(body: &[u8], expect: Expect, reads: bool) -> Result<Value, String> {
         Expect::Has(key) => Err(format!("the body has no {key:?}")),
         Expect::Message | Expect::Object => Err("the body has no \"message\"".to_owned()),
     }
+}
+
+fn is_list(key: &str) -> bool {
+    key.ends_with('s') || key == "roster"
 }
 
 /// What came back.
@@ -548,13 +555,15 @@ mod tests {
 
     #[test]
     fn an_answer_has_to_be_an_object_with_what_was_asked_for() {
-        for body in ["<html>", "[1]", "5", "{\"maps\":5}", "{}"] {
+        for body in ["<html>", "[1]", "5", "{\"maps\":5}", "{\"maps\":{}}", "{}"] {
             assert!(
                 check(body.as_bytes(), Expect::Has("maps"), true).is_err(),
                 "{body}"
             );
         }
         assert!(check(br#"{"maps":[]}"#, Expect::Has("maps"), true).is_ok());
+        assert!(check(br#"{"character":[]}"#, Expect::Has("character"), true).is_err());
+        assert!(check(br#"{"character":{}}"#, Expect::Has("character"), true).is_ok());
         assert!(check(br#"{"message":"done"}"#, Expect::Message, false).is_ok());
         assert!(check(br#"{"message":5}"#, Expect::Message, false).is_err());
     }

@@ -232,7 +232,10 @@ impl Tool for Update {
         let mut current = session.request(&read, Expect::Has("character")).await?;
         let mut changes = arguments.data;
         if let Some(patch) = changes.get_mut("data") {
-            let sheet = current["character"]["data"].take();
+            let sheet = current["character"]
+                .get_mut("data")
+                .map(Value::take)
+                .unwrap_or_default();
             if !sheet.is_object() {
                 return Err(ToolError::Refused(
                     "Upstream character response is missing the data object; refusing to overwrite"
@@ -312,10 +315,13 @@ impl Tool for HitDiceSpend {
         HIT_DICE.pass(session).await?;
         let id = arguments.character_id;
         let lane = session.lane(Lane::Character(id.clone())).await?;
+        let me = session.user_id();
         let spend = json!({"characterId": id, "index": arguments.index});
         let since = session
             .emit_in(vec![lane], "character.hitdice.spend", spend, move |event| {
-                event.event == "character.updated" && event.payload["characterId"] == id.as_str()
+                event.event == "character.updated"
+                    && event.payload["characterId"] == id.as_str()
+                    && event.payload["userId"].as_str() == me.as_deref()
             })
             .await?;
         Ok(receipt(since, json!({"note": HIT_DICE_NOTE})))

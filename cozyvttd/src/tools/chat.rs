@@ -134,10 +134,12 @@ impl Tool for Send {
         let session = &context.session;
         let line = json!({"content": arguments.content, "type": arguments.label});
         let right = session.lane(Lane::Chat).await?;
-        let me = session.user_id();
+        let (me, said) = (session.user_id(), arguments.content);
         let since = session
             .emit_in(vec![right], "chat.message", line.clone(), move |event| {
-                event.event == "chat.message" && event.payload["userId"].as_str() == me.as_deref()
+                event.event == "chat.message"
+                    && event.payload["userId"].as_str() == me.as_deref()
+                    && event.payload["content"].as_str() == Some(said.trim())
             })
             .await?;
         Ok(receipt(since, line))

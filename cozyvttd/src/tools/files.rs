@@ -18,6 +18,9 @@ const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How much of them is kept, in bytes; the oldest go first.
 const KEPT_BYTES: u64 = 512 * 1024 * 1024;
 
+/// How the names of half-written documents begin.
+const PARTIAL: &str = ".part-";
+
 /// What a file has to end in, and what it is then.
 const DOCUMENTS: [(&str, &str); 3] = [
     ("pdf", "application/pdf"),
@@ -69,7 +72,7 @@ pub(super) struct Document {
 /// Which files may be read and where fetched ones go.
 #[derive(Debug, Clone)]
 pub struct Files {
-    /// The folders that may be read, beside the caller's own.
+    /// The folders that may be read.
     readable: Vec<PathBuf>,
     /// The folder of the fetched documents.
     downloads: PathBuf,
@@ -86,8 +89,8 @@ impl Files {
         }
     }
 
-    /// Reads a document. `cwd` is where the caller's relative paths begin, and may
-    /// be read as well.
+    /// Reads a document. `cwd` is where the caller's relative paths begin; whether
+    /// it may be read is the person's word, not the caller's.
     pub(super) fn read(&self, path: &str, cwd: Option<&Path>) -> Result<Document, FileError> {
         let path = self.expand(path, cwd)?;
         let mime = kind(&path).ok_or(FileError::NoDocument)?;
@@ -97,15 +100,15 @@ impl Files {
         if !meta.is_file() || kind(&real).is_none() {
             return Err(FileError::NoDocument);
         }
-        let mut allowed = self.readable.clone();
-        allowed.extend(cwd.map(Path::to_path_buf));
-        let inside = allowed.iter().any(|folder| {
+        let inside = self.readable.iter().any(|folder| {
             folder
                 .canonicalize()
                 .is_ok_and(|folder| real.strip_prefix(folder).is_ok_and(|rest| !hidden(rest)))
         });
         if !inside {
-            return Err(FileError::NotAllowed { allowed });
+            return Err(FileError::NotAllowed {
+                allowed: self.readable.clone(),
+            });
         }
         if meta.len() > MAX_UPLOAD {
             return Err(FileError::TooLarge);
@@ -147,27 +150,16 @@ impl Files {
             "bin"
         };
         let target = folder.join(format!("{id}.{ending}"));
-        let partial = folder.join(format!(".{id}.{}.part", std::process::id()));
-        let written =
-            write_new(&partial, content).and_then(|()| std::fs::rename(&partial, &target));
-        if let Err(error) = written {
-            let _ = std::fs::remove_file(&partial);
-            return Err(error.into());
-        }
+        // A name of its own for each call, and gone again when anything fails.
+        let mut partial = tempfile::Builder::new()
+            .prefix(PARTIAL)
+            .tempfile_in(folder)?;
+        partial.write_all(content)?;
+        partial.as_file().sync_all()?;
+        partial.persist(&target).map_err(|error| error.error)?;
         forget_old(folder, &target, SystemTime::now());
         Ok(target)
     }
-}
-
-fn write_new(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    // What an earlier run left half-written.
-    let _ = std::fs::remove_file(path);
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(path)?;
-    file.write_all(content)?;
-    file.sync_all()
 }
 
 /// Removes fetched documents that are too old, and the oldest when there are too
@@ -186,13 +178,22 @@ fn forget_old(folder: &Path, newest: &Path, now: SystemTime) {
     files.sort_unstable_by(|one, other| other.cmp(one));
     let mut kept = 0;
     for (modified, size, path) in files {
-        kept += size;
         let old = now.duration_since(modified).is_ok_and(|age| age > KEPT_FOR);
+        // What another call is just writing is not counted among the documents.
+        if !old && is_partial(&path) {
+            continue;
+        }
+        kept += size;
         if path != newest && (old || kept > KEPT_BYTES) {
             tracing::info!(file = %path.display(), "forgetting a fetched document");
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+fn is_partial(path: &Path) -> bool {
+    path.file_name()
+        .is_some_and(|name| name.as_encoded_bytes().starts_with(PARTIAL.as_bytes()))
 }
 
 fn kind(path: &Path) -> Option<&'static str> {
@@ -250,12 +251,16 @@ mod tests {
             (document.name.as_str(), document.mime),
             ("a.md", "text/markdown")
         );
-        let cwd = place.dir.path().join("other");
-        let document = place.files.read("c.TXT", Some(&cwd)).unwrap();
+        let cwd = place.dir.path().join("games");
+        let document = place.files.read("./a.md", Some(&cwd)).unwrap();
         assert_eq!(
             (document.mime, document.content.as_slice()),
-            ("text/plain", &b"text"[..])
+            ("text/markdown", &b"text"[..])
         );
+        // Where a caller stands gives it no right to read there.
+        let elsewhere = place.dir.path().join("other");
+        let refusal = place.files.read("c.TXT", Some(&elsewhere));
+        assert!(matches!(refusal, Err(FileError::NotAllowed { .. })));
     }
 
     #[test]

@@ -242,7 +242,6 @@ impl Tool for Manage {
         if action == Action::Roll {
             // A roll that cannot be sent takes nobody's turn.
             session.link.up().await?;
-            session.roll_turn().await?;
         }
         // The values are stored with the tokens of a map, so they share its lane.
         let map = if arguments.map_id.is_empty() {
@@ -253,6 +252,9 @@ impl Tool for Manage {
         let mut lanes = vec![session.lane(Lane::Initiative).await?];
         if let Some(map) = map {
             lanes.push(session.lane(Lane::Map(map)).await?);
+        }
+        if action == Action::Roll {
+            session.roll_turn().await?;
         }
         let since = session
             .emit_in(lanes, action.event(), payload.clone(), |event| {

@@ -150,8 +150,9 @@ impl Tool for Move {
     async fn run(arguments: MoveArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let (map, token) = (arguments.map_id.as_str(), arguments.token_id.as_str());
-        // Read anew, since roles change and the server says little about why it
-        // refuses a move.
+        let _lane = session.lane(Lane::Map(map.to_owned())).await?;
+        // Read anew right before the write, since roles change and the server says
+        // little about why it refuses a move.
         let campaign = session.read_campaign().await?;
         let role = facts::role(&campaign, session.user_id().as_deref());
         if !matches!(role.as_deref(), Some("DM" | "PLAYER")) {
@@ -160,7 +161,6 @@ impl Tool for Move {
                 role.as_deref().unwrap_or("unknown")
             )));
         }
-        let _lane = session.lane(Lane::Map(map.to_owned())).await?;
         let request = Request::put(
             session.in_campaign(&["maps", map, "tokens", token]),
             json!({"position": {"x": arguments.x, "y": arguments.y}}),
