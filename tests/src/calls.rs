@@ -84,3 +84,14 @@ pub fn hop<'a>(status: &'a Status, name: &str) -> Result<&'a Hop> {
     let hop = status.hops.iter().find(|hop| hop.name == name);
     hop.with_context(|| format!("no hop {name}: {:?}", status.hops))
 }
+
+/// The sentence and the data of an HTTP error.
+pub fn http(status: u16, upstream: &Value) -> Value {
+    let message = upstream["message"].as_str().unwrap_or_default();
+    let error = if status == 404 {
+        format!("Resource not found or inaccessible to the current account (HTTP 404): {message}")
+    } else {
+        format!("HTTP {status}: {message}")
+    };
+    json!({"ok": false, "error": error, "data": {"status": status, "upstream": upstream}})
+}

@@ -4,12 +4,15 @@
 //! Tests never sleep to wait: [`until`] looks for a condition until it holds.
 
 pub mod agent;
+pub mod asked;
 pub mod binaries;
 pub mod calls;
 pub mod captures;
 pub mod daemon;
+pub mod in_process;
 pub mod peer;
 pub mod raw;
+pub mod seat;
 
 use std::future::Future;
 use std::time::Duration;

@@ -9,30 +9,24 @@ use cozyvtt_proto::control::HopState;
 use cozyvtt_proto::preset::all_tools;
 use cozyvtt_table::{Direction, Fault, Reply, SocketFault, Table, Version};
 use cozyvtt_tests::agent::{Agent, Era};
+use cozyvtt_tests::asked::logins;
 use cozyvtt_tests::binaries;
 use cozyvtt_tests::calls::{data, events, failure, high_water, hop, names};
 use cozyvtt_tests::captures::{Section, section};
 use cozyvtt_tests::daemon::Home;
+use cozyvtt_tests::in_process::{InProcess, pass, patient_table};
 use cozyvtt_tests::peer::{Cast, Peer, Step, script, send, wait};
 use cozyvtt_tests::raw::Wire;
 use cozyvtt_tests::{PATIENCE, until};
-use cozyvttd::config::Config;
 use cozyvttd::journal::{Event, Journal};
-use cozyvttd::session::Session;
-use cozyvttd::session::login::LoginState;
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 const LOGIN: &str = "/api/auth/login";
 const HANDSHAKE: &str = "/socket.io/";
-
-fn logins(table: &Table) -> usize {
-    table.log().count("POST", LOGIN)
-}
 
 fn in_campaign(table: &Table, rest: &str) -> String {
     format!("/api/campaigns/{}{rest}", table.campaign_id())
@@ -43,75 +37,6 @@ async fn sentence(home: &Home) -> Result<String> {
     let envelope = failure(home, "map_list", json!({})).await?;
     let error = envelope["error"].as_str().context("no sentence")?;
     Ok(error.to_owned())
-}
-
-/// The session in this process, so that a test can hold its clock.
-struct InProcess {
-    session: Arc<Session>,
-    worker: JoinHandle<()>,
-    _folder: TempDir,
-}
-
-impl Drop for InProcess {
-    fn drop(&mut self) {
-        self.session.stop();
-        self.worker.abort();
-    }
-}
-
-impl InProcess {
-    fn start(table: &Table, account: &str) -> Result<Self> {
-        let folder = TempDir::new()?;
-        let file = folder.path().join("config.toml");
-        std::fs::write(&file, "")?;
-        let account = table.account(account);
-        let environment = |name: &str| {
-            let value = match name {
-                "COZYVTT_URL" => table.url(),
-                "COZYVTT_EMAIL" => &account.email,
-                "COZYVTT_PASSWORD" => &account.password,
-                "COZYVTT_CAMPAIGN_ID" => table.campaign_id(),
-                _ => return None,
-            };
-            Some(value.to_owned())
-        };
-        let settings = Config::resolve(Some(&file), &environment).settings?;
-        let journal = Journal::open(&folder.path().join("journal.db"))?;
-        let (session, worker) = Session::start(settings, journal)?;
-        Ok(Self {
-            session,
-            worker,
-            _folder: folder,
-        })
-    }
-
-    /// Waits until the campaign has accepted us with the login of that number.
-    async fn authenticated(&self, login: u64) {
-        until("the link is up", || async {
-            let watch = self.session.login().watch();
-            let signed_in = matches!(
-                &*watch.borrow(),
-                LoginState::SignedIn { session, .. } if *session == login
-            );
-            (signed_in && self.session.link.state().authenticated()).then_some(())
-        })
-        .await;
-    }
-}
-
-/// Lets the clock of this process jump; the network and the table stay alive.
-async fn pass(time: Duration) {
-    tokio::time::pause();
-    tokio::time::advance(time).await;
-    tokio::time::resume();
-}
-
-/// A table whose sockets do not mind a clock that jumps.
-async fn patient_table() -> Result<Table> {
-    Table::builder()
-        .ping_interval(Duration::from_secs(3600))
-        .start()
-        .await
 }
 
 // ---- Starting --------------------------------------------------------------
@@ -308,7 +233,7 @@ async fn t_aut_13_retry_after_is_read_as_a_date_and_nonsense_counts_as_none() ->
 /// T-RST-08
 #[tokio::test]
 async fn t_rst_08_a_second_401_is_the_answer_and_no_third_request_is_made() -> Result<()> {
-    let table = patient_table().await?;
+    let table = patient_table(Version::V1_5).await?;
     let client = InProcess::start(&table, "dm")?;
     client.authenticated(1).await;
     pass(Duration::from_secs(181)).await;
@@ -456,7 +381,7 @@ fn whole_connected(section: &Section) -> Value {
 #[tokio::test]
 async fn t_wsk_05_unauthorized_in_answer_to_authenticate_renews_the_login_and_connects_again()
 -> Result<()> {
-    let table = patient_table().await?;
+    let table = patient_table(Version::V1_5).await?;
     let client = InProcess::start(&table, "dm")?;
     client.authenticated(1).await;
     pass(Duration::from_secs(181)).await;
@@ -498,7 +423,7 @@ fn signed_out(table: &Table) -> (Value, String) {
 /// T-WSK-14
 #[tokio::test]
 async fn t_wsk_14_a_revocation_by_signing_out_renews_the_login_once() -> Result<()> {
-    let table = patient_table().await?;
+    let table = patient_table(Version::V1_5).await?;
     let client = InProcess::start(&table, "player1")?;
     client.authenticated(1).await;
     pass(Duration::from_secs(181)).await;
@@ -571,7 +496,7 @@ async fn t_buf_07_the_newest_record_of_a_name_is_found_or_nothing() -> Result<()
 /// T-AUT-14
 #[tokio::test]
 async fn t_aut_14_a_keepalive_that_meets_a_401_renews_the_login_once() -> Result<()> {
-    let table = patient_table().await?;
+    let table = patient_table(Version::V1_5).await?;
     let client = InProcess::start(&table, "dm")?;
     client.authenticated(1).await;
     let ended = Fault::status(401);
@@ -596,7 +521,7 @@ async fn t_aut_14_a_keepalive_that_meets_a_401_renews_the_login_once() -> Result
 /// T-AUT-14: any other trouble is no reason to sign in.
 #[tokio::test]
 async fn t_aut_14_a_keepalive_that_meets_a_500_signs_nobody_in() -> Result<()> {
-    let table = patient_table().await?;
+    let table = patient_table(Version::V1_5).await?;
     let client = InProcess::start(&table, "dm")?;
     client.authenticated(1).await;
     let broken = Fault::status(500);

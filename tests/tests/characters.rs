@@ -3,13 +3,10 @@
 //! case of the contract names it.
 
 use anyhow::{Context as _, Result};
-use cozyvtt_table::{
-    CharacterPlan, Direction, Exchange, Fault, GameSystem, Reply, Scene, Table, Version,
-    plain_sheet,
-};
-use cozyvtt_tests::calls::{data, event, failure, refusal};
-use cozyvtt_tests::daemon::{Daemon, Home};
-use cozyvtt_tests::until;
+use cozyvtt_table::{CharacterPlan, Fault, GameSystem, Reply, Scene, Table, Version, plain_sheet};
+use cozyvtt_tests::asked::asked;
+use cozyvtt_tests::calls::{data, event, failure, http, refusal};
+use cozyvtt_tests::seat::{fence, said, sit_settled};
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
@@ -21,19 +18,6 @@ async fn table(version: Version) -> Result<Table> {
     Table::builder().version(version).start().await
 }
 
-/// Takes a seat; what the daemon does by itself then is over when this returns.
-async fn sit<'a>(table: &Table, account: &str, home: &'a mut Option<Home>) -> Result<Daemon<'a>> {
-    let home: &'a Home = home.insert(Home::at(table, account)?);
-    let daemon = home.start_at_table().await?;
-    event(home, 0, "initiative.state").await;
-    until("the campaign is known", || async {
-        let page = data(home, "events_poll", json!({})).await.ok()?;
-        (page["campaign_cache_stale"] == false).then_some(())
-    })
-    .await;
-    Ok(daemon)
-}
-
 fn roster_path(table: &Table) -> String {
     format!("/api/campaigns/{}/characters", table.campaign_id())
 }
@@ -42,44 +26,6 @@ fn character(table: &Table, name: &str) -> Result<String> {
     table
         .character_named(name)
         .with_context(|| format!("no character {name}"))
-}
-
-/// How many requests and how many events the daemon has sent.
-fn said(table: &Table) -> (usize, usize) {
-    let frames = table.log().frames();
-    let sent = frames.iter().filter(|one| {
-        one.direction == Direction::In && one.event.as_deref().is_some_and(|name| name != "ping")
-    });
-    (table.log().requests().len(), sent.count())
-}
-
-/// Waits until a line of chat has arrived: whatever was sent before has, too.
-async fn fence(table: &Table, home: &Home) -> Result<()> {
-    data(home, "chat_send", json!({"content": "fence"})).await?;
-    until("the fence is there", || async {
-        let chat = table.chat();
-        chat.iter()
-            .any(|line| line.content == "fence")
-            .then_some(())
-    })
-    .await;
-    Ok(())
-}
-
-/// The sentence and the data of an HTTP error.
-fn http(status: u16, upstream: &Value) -> Value {
-    let message = upstream["message"].as_str().unwrap_or_default();
-    let error = if status == 404 {
-        format!("Resource not found or inaccessible to the current account (HTTP 404): {message}")
-    } else {
-        format!("HTTP {status}: {message}")
-    };
-    json!({"ok": false, "error": error, "data": {"status": status, "upstream": upstream}})
-}
-
-fn asked(table: &Table, method: &str, path: &str) -> Vec<Value> {
-    let requests = table.log().requests_to(method, path);
-    requests.iter().map(Exchange::json).collect()
 }
 
 /// What the daemon has asked since that many requests.
@@ -101,7 +47,7 @@ async fn the_roster_and_a_sheet_are_passed_on_unchanged() -> Result<()> {
         let id = character(&table, BRANNOC)?;
         for account in ["dm", "player2", "spectator"] {
             let mut home = None;
-            let _daemon = sit(&table, account, &mut home).await?;
+            let _daemon = sit_settled(&table, account, &mut home).await?;
             let home = home.as_ref().context("no home")?;
             let roster = data(home, "character_list", json!({})).await?;
             let listed = roster["roster"].as_array().into_iter().flatten();
@@ -114,7 +60,7 @@ async fn the_roster_and_a_sheet_are_passed_on_unchanged() -> Result<()> {
             assert_eq!(answer["character"]["data"], table.sheet(&id), "{version}");
         }
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let odd = json!({"character": {"data": {"x": [1.5, null]}}, "later": {"é": "\u{202e}"}});
         let path = format!("/api/characters/{id}");
@@ -137,7 +83,7 @@ async fn the_roster_and_a_sheet_are_passed_on_unchanged() -> Result<()> {
 async fn t_chr_01_a_patch_changes_what_it_names_and_nothing_else() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let path = "/api/characters/c";
     let sheet = json!({
@@ -193,7 +139,7 @@ async fn a_patched_sheet_is_stored_at_both_releases() -> Result<()> {
             let mut expected = table.sheet(&id);
             expected["hp"]["current"] = json!(left);
             let mut home = None;
-            let _daemon = sit(&table, account, &mut home).await?;
+            let _daemon = sit_settled(&table, account, &mut home).await?;
             let home = home.as_ref().context("no home")?;
             let patch = json!({"data": {"hp": {"current": left}}});
             let change = json!({"character_id": id, "data": patch});
@@ -210,7 +156,7 @@ async fn a_patched_sheet_is_stored_at_both_releases() -> Result<()> {
 async fn t_chr_02_a_sheet_that_did_not_come_is_not_overwritten() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let path = "/api/characters/c";
     let sentence = "Upstream character response is missing the data object; refusing to overwrite";
@@ -241,7 +187,7 @@ async fn t_chr_02_a_sheet_that_did_not_come_is_not_overwritten() -> Result<()> {
 async fn t_chr_03_a_patch_in_the_wrong_place_is_not_sent() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let fields = "Provide name/data/tokenImageUrl fields; put sheet patches inside the data object";
     let sheet = "The sheet data patch must be an object; clearing the entire sheet is not allowed";
@@ -279,7 +225,7 @@ async fn t_chr_04_patches_at_the_same_time_all_survive() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let id = character(&table, BRANNOC)?;
         let mut expected = table.sheet(&id);
@@ -316,7 +262,7 @@ async fn t_chr_04_patches_at_the_same_time_all_survive() -> Result<()> {
 async fn t_chr_05_what_a_release_adds_to_a_sheet_survives_a_patch() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let path = "/api/characters/c";
     let saved = json!({"message": "saved", "character": {"id": "c"}});
@@ -361,7 +307,7 @@ async fn t_chr_05_what_a_release_adds_to_a_sheet_survives_a_patch() -> Result<()
 async fn t_chr_06_the_guard_is_the_very_text_that_was_read() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let path = "/api/characters/c";
     let saved = json!({"message": "saved", "character": {"id": "c"}});
@@ -412,7 +358,7 @@ async fn t_chr_06_the_guard_is_the_very_text_that_was_read() -> Result<()> {
 async fn t_chr_07_a_sheet_that_somebody_else_saved_is_left_to_the_caller() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let id = character(&table, BRANNOC)?;
     let path = format!("/api/characters/{id}");
@@ -450,7 +396,7 @@ async fn t_chr_07_a_sheet_that_somebody_else_saved_is_left_to_the_caller() -> Re
 async fn t_env_06_what_the_server_finds_wrong_is_passed_on_and_not_tried_again() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let id = character(&table, BRANNOC)?;
     let path = format!("/api/characters/{id}");
@@ -493,7 +439,7 @@ async fn t_env_06_what_the_server_finds_wrong_is_passed_on_and_not_tried_again()
 async fn t_chr_08_a_character_that_the_server_left_off_the_roster_is_put_on_it() -> Result<()> {
     let table = table(Version::V1_1_2).await?;
     let mut home = None;
-    let _daemon = sit(&table, "player1", &mut home).await?;
+    let _daemon = sit_settled(&table, "player1", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let roster = roster_path(&table);
     let before = said(&table).0;
@@ -552,7 +498,7 @@ async fn t_chr_09_a_character_that_is_on_the_roster_is_not_put_there_again() -> 
         .start()
         .await?;
     let mut home = None;
-    let _daemon = sit(&table, "player1", &mut home).await?;
+    let _daemon = sit_settled(&table, "player1", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let roster = roster_path(&table);
     let before = said(&table).0;
@@ -592,7 +538,7 @@ async fn t_chr_10_a_character_is_created_with_exactly_what_was_given() -> Result
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "player1", &mut home).await?;
+        let _daemon = sit_settled(&table, "player1", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let campaign = table.campaign_id();
         let mut sheet = plain_sheet(Some(GameSystem::Dnd5e), "Hob");
@@ -627,7 +573,7 @@ async fn t_chr_10_a_character_is_created_with_exactly_what_was_given() -> Result
 async fn t_chr_12_without_an_id_it_is_unknown_whether_there_is_a_character() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "player1", &mut home).await?;
+    let _daemon = sit_settled(&table, "player1", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let path = "/api/characters";
     for body in [
@@ -675,7 +621,7 @@ async fn a_character_without_a_fitting_name_or_sheet_is_refused() -> Result<()> 
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "player1", &mut home).await?;
+        let _daemon = sit_settled(&table, "player1", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let before = said(&table);
         let length = "name must be 1..200 characters";
@@ -738,7 +684,7 @@ async fn t_chr_11_a_validation_is_passed_on_and_called_unreliable() -> Result<()
             .start()
             .await?;
         let mut home = None;
-        let _daemon = sit(&table, "player1", &mut home).await?;
+        let _daemon = sit_settled(&table, "player1", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         for name in [BRANNOC, "Hob"] {
             let id = character(&table, name)?;
@@ -769,7 +715,7 @@ async fn a_sheet_without_a_game_system_cannot_be_checked() -> Result<()> {
         .start()
         .await?;
     let mut home = None;
-    let _daemon = sit(&table, "player1", &mut home).await?;
+    let _daemon = sit_settled(&table, "player1", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let id = character(&table, "The Baker")?;
     let envelope = failure(home, "character_validate", json!({"character_id": id})).await?;
@@ -811,7 +757,7 @@ async fn what_is_not_ones_own_is_refused_in_the_servers_words() -> Result<()> {
         ];
         for account in ["dm", "player1", "spectator"] {
             let mut home = None;
-            let _daemon = sit(&table, account, &mut home).await?;
+            let _daemon = sit_settled(&table, account, &mut home).await?;
             let home = home.as_ref().context("no home")?;
             for (_, tool, arguments, what) in cases.iter().filter(|case| case.0 == account) {
                 let envelope = failure(home, tool, (*arguments).clone()).await?;
@@ -832,7 +778,7 @@ async fn a_character_that_is_not_there_is_not_found() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "player1", &mut home).await?;
+        let _daemon = sit_settled(&table, "player1", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let name = json!({"character_id": "c", "data": {"name": "N"}});
         for (tool, arguments) in [
@@ -869,7 +815,7 @@ async fn t_dic_04_hit_dice_are_spent_in_the_fifth_edition_alone() -> Result<()> 
             .start()
             .await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let id = table.character_ids().remove(0);
         let campaign = format!("/api/campaigns/{}", table.campaign_id());
@@ -917,7 +863,7 @@ async fn t_dic_05_hit_dice_that_cannot_be_meant_are_not_spent() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let exact = "character_id is required; index must be an integer >=0";
         let before = said(&table);
@@ -950,7 +896,7 @@ async fn t_dic_06_a_refusal_of_hit_dice_comes_after_the_receipt() -> Result<()> 
     let own = character(&table, BRANNOC)?;
     let other = character(&table, "Sunniva Ashlocke")?;
     let mut home = None;
-    let _daemon = sit(&table, "player1", &mut home).await?;
+    let _daemon = sit_settled(&table, "player1", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let cases = [
         (own.as_str(), 9, "No hit dice pool at that position"),
@@ -983,7 +929,7 @@ async fn t_dic_06_a_refusal_of_hit_dice_comes_after_the_receipt() -> Result<()> 
 async fn an_old_release_ignores_hit_dice_and_the_receipt_claims_nothing_else() -> Result<()> {
     let table = table(Version::V1_1_2).await?;
     let mut home = None;
-    let _daemon = sit(&table, "player1", &mut home).await?;
+    let _daemon = sit_settled(&table, "player1", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let id = character(&table, BRANNOC)?;
     let sheet = table.sheet(&id);

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use cozyvtt_table::{DocumentPlan, Exchange, Fault, Reply, Scene, Table, Version};
 use cozyvtt_tests::agent::{Agent, Era};
+use cozyvtt_tests::asked::only;
 use cozyvtt_tests::binaries;
 use cozyvtt_tests::calls::{data, failure, refusal};
-use cozyvtt_tests::daemon::{Daemon, Home};
+use cozyvtt_tests::daemon::Home;
 use cozyvtt_tests::raw::files_below;
+use cozyvtt_tests::seat::sit;
 use serde_json::{Value, json};
 
 const UPLOAD: &str = "/api/assets/upload";
@@ -25,12 +27,6 @@ const NOT_FOUND: &str =
 const PDF: &[u8] = b"%PDF-1.4\nthe bell \xff\xfe\x00 tolls\n%%EOF\n";
 /// The most bytes of a typed document.
 const MOST: usize = 900 * 1024;
-
-async fn sit<'a>(table: &Table, account: &str, home: &'a mut Option<Home>) -> Result<Daemon<'a>> {
-    home.insert(Home::at(table, account)?)
-        .start_at_table()
-        .await
-}
 
 /// An agent whose client works in `folder`.
 async fn agent_in(home: &Home, folder: &Path) -> Result<Agent> {
@@ -75,13 +71,6 @@ fn parts(request: &Exchange) -> Result<String> {
         .with_context(|| format!("no boundary: {kind}"))?;
     ensure!(!boundary.is_empty(), "an empty boundary");
     Ok(request.body.replace(boundary, "BOUNDARY"))
-}
-
-/// The one request of that method and path.
-fn only(table: &Table, method: &str, path: &str) -> Result<Exchange> {
-    let mut requests = table.log().requests_to(method, path);
-    ensure!(requests.len() == 1, "{method} {path}: {}", requests.len());
-    requests.pop().context("none")
 }
 
 fn links(table: &Table) -> String {

@@ -3,10 +3,11 @@
 //! it.
 
 use anyhow::{Context as _, Result};
-use cozyvtt_table::{CampaignPlan, Direction, Exchange, Fault, Reply, Scene, Table, Version};
-use cozyvtt_tests::calls::{data, event, failure, high_water, refusal};
-use cozyvtt_tests::daemon::{Daemon, Home};
-use cozyvtt_tests::until;
+use cozyvtt_table::{CampaignPlan, Fault, Reply, Scene, Table, Version};
+use cozyvtt_tests::asked::{asked, campaign_path};
+use cozyvtt_tests::calls::{data, event, failure, high_water, http, refusal};
+use cozyvtt_tests::daemon::Home;
+use cozyvtt_tests::seat::{fence, said, sit_settled};
 use serde_json::{Value, json};
 
 const NONE_ACTIVE: &str = "The current campaign has no active session to pause or end";
@@ -19,61 +20,6 @@ async fn table(version: Version) -> Result<Table> {
         .scene(Scene::default().main(idle))
         .start()
         .await
-}
-
-/// Takes a seat; what the daemon does by itself then is over when this returns.
-async fn sit<'a>(table: &Table, account: &str, home: &'a mut Option<Home>) -> Result<Daemon<'a>> {
-    let home: &'a Home = home.insert(Home::at(table, account)?);
-    let daemon = home.start_at_table().await?;
-    event(home, 0, "initiative.state").await;
-    until("the campaign is known", || async {
-        let page = data(home, "events_poll", json!({})).await.ok()?;
-        (page["campaign_cache_stale"] == false).then_some(())
-    })
-    .await;
-    Ok(daemon)
-}
-
-fn campaign_path(table: &Table) -> String {
-    format!("/api/campaigns/{}", table.campaign_id())
-}
-
-/// How many requests and how many events the daemon has sent.
-fn said(table: &Table) -> (usize, usize) {
-    let frames = table.log().frames();
-    let sent = frames.iter().filter(|one| {
-        one.direction == Direction::In && one.event.as_deref().is_some_and(|name| name != "ping")
-    });
-    (table.log().requests().len(), sent.count())
-}
-
-/// Waits until a line of chat has arrived: whatever was sent before has, too.
-async fn fence(table: &Table, home: &Home) -> Result<()> {
-    data(home, "chat_send", json!({"content": "fence"})).await?;
-    until("the fence is there", || async {
-        let chat = table.chat();
-        chat.iter()
-            .any(|line| line.content == "fence")
-            .then_some(())
-    })
-    .await;
-    Ok(())
-}
-
-/// The sentence and the data of an HTTP error.
-fn http(status: u16, upstream: &Value) -> Value {
-    let message = upstream["message"].as_str().unwrap_or_default();
-    let error = if status == 404 {
-        format!("Resource not found or inaccessible to the current account (HTTP 404): {message}")
-    } else {
-        format!("HTTP {status}: {message}")
-    };
-    json!({"ok": false, "error": error, "data": {"status": status, "upstream": upstream}})
-}
-
-fn asked(table: &Table, method: &str, path: &str) -> Vec<Value> {
-    let requests = table.log().requests_to(method, path);
-    requests.iter().map(Exchange::json).collect()
 }
 
 /// What the daemon has asked since that many requests.
@@ -101,7 +47,7 @@ async fn t_ses_01_an_evening_is_started_paused_and_ended() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let campaign = campaign_path(&table);
         let before = said(&table);
@@ -155,7 +101,7 @@ async fn t_ses_02_without_an_active_session_nothing_is_written() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let campaign = campaign_path(&table);
         for action in ["pause", "end"] {
@@ -187,7 +133,7 @@ async fn t_ses_02_without_an_active_session_nothing_is_written() -> Result<()> {
 async fn t_ses_03_recaps_are_listed_rewritten_and_cleared() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let campaign = campaign_path(&table);
     let id = start(home).await?;
@@ -250,7 +196,7 @@ async fn t_ses_03_recaps_are_listed_rewritten_and_cleared() -> Result<()> {
 async fn t_ses_04_notes_in_the_wrong_place_or_too_long_are_not_sent() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let id = start(home).await?;
     let long = "é".repeat(2001);
@@ -318,7 +264,7 @@ async fn a_second_session_is_refused_in_the_servers_words() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         start(home).await?;
         let change = json!({"action": "start"});
@@ -339,7 +285,7 @@ async fn a_second_session_is_refused_in_the_servers_words() -> Result<()> {
 async fn a_session_that_ended_meanwhile_is_told_with_the_servers_answer() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let campaign = campaign_path(&table);
     let id = start(home).await?;
@@ -392,7 +338,7 @@ async fn a_session_that_ended_meanwhile_is_told_with_the_servers_answer() -> Res
 async fn an_answer_that_is_none_leaves_it_unknown_whether_a_session_began() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let path = format!("{}/sessions", campaign_path(&table));
     let armed = table.faults().route("POST", &path, Fault::Html);
@@ -412,13 +358,13 @@ async fn only_the_dm_manages_evenings_and_everybody_reads_of_them() -> Result<()
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let id = start(home).await?;
         let campaign = campaign_path(&table);
         for account in ["player1", "spectator"] {
             let mut home = None;
-            let _daemon = sit(&table, account, &mut home).await?;
+            let _daemon = sit_settled(&table, account, &mut home).await?;
             let home = home.as_ref().context("no home")?;
             let body = json!({
                 "error": "Forbidden",
@@ -449,7 +395,7 @@ async fn only_the_dm_manages_evenings_and_everybody_reads_of_them() -> Result<()
 async fn a_release_without_recaps_says_so_every_time_anew() -> Result<()> {
     let table = table(Version::V1_1_2).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let id = start(home).await?;
     let sentence = "This CozyVTT instance does not provide this feature; upgrade to a supported \

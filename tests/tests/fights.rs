@@ -4,8 +4,10 @@
 
 use anyhow::{Context as _, Result};
 use cozyvtt_table::{Direction, GameSystem, Scene, SocketFault, Table, Version};
+use cozyvtt_tests::asked::token;
 use cozyvtt_tests::calls::{data, event, failure, high_water, refusal};
-use cozyvtt_tests::daemon::{Daemon, Home};
+use cozyvtt_tests::daemon::Home;
+use cozyvtt_tests::seat::{fence, said, sit_settled};
 use cozyvtt_tests::until;
 use serde_json::{Value, json};
 
@@ -17,50 +19,6 @@ const ASKS: &str = "initiative.request_state";
 
 async fn table(version: Version) -> Result<Table> {
     Table::builder().version(version).start().await
-}
-
-/// Takes a seat; what the daemon does by itself then is over when this returns.
-async fn sit<'a>(table: &Table, account: &str, home: &'a mut Option<Home>) -> Result<Daemon<'a>> {
-    let home: &'a Home = home.insert(Home::at(table, account)?);
-    let daemon = home.start_at_table().await?;
-    event(home, 0, "initiative.state").await;
-    until("the campaign is known", || async {
-        let page = data(home, "events_poll", json!({})).await.ok()?;
-        (page["campaign_cache_stale"] == false).then_some(())
-    })
-    .await;
-    Ok(daemon)
-}
-
-/// A token's map and its own id.
-fn token(table: &Table, name: &str) -> Result<(String, String)> {
-    let (map, token) = table
-        .token_named(name)
-        .with_context(|| format!("no token {name}"))?;
-    let id = token["id"].as_str().context("no id")?;
-    Ok((map, id.to_owned()))
-}
-
-/// How many requests and how many events the daemon has sent.
-fn said(table: &Table) -> (usize, usize) {
-    let frames = table.log().frames();
-    let sent = frames.iter().filter(|one| {
-        one.direction == Direction::In && one.event.as_deref().is_some_and(|name| name != "ping")
-    });
-    (table.log().requests().len(), sent.count())
-}
-
-/// Waits until a line of chat has arrived: whatever was sent before has, too.
-async fn fence(table: &Table, home: &Home) -> Result<()> {
-    data(home, "chat_send", json!({"content": "fence"})).await?;
-    until("the fence is there", || async {
-        let chat = table.chat();
-        chat.iter()
-            .any(|line| line.content == "fence")
-            .then_some(())
-    })
-    .await;
-    Ok(())
 }
 
 /// Changes the order; gives what the table says to it: its order or its refusal.
@@ -90,7 +48,7 @@ fn order(state: &Value) -> Vec<&str> {
 async fn t_int_01_a_change_that_lacks_something_is_not_sent() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let actions = "action must be one of ['add', 'end', 'next', 'remove', 'reorder', 'roll', \
                    'set', 'start']";
@@ -164,7 +122,7 @@ async fn t_int_02_initiative_is_rolled_where_the_rules_roll_it() -> Result<()> {
             .start()
             .await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let map = table.current_map().context("no map")?;
         let token = table.tokens(&map)[2]["id"].clone();
@@ -211,7 +169,7 @@ async fn t_int_03_a_whole_fight_is_managed() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let (map, brannoc) = token(&table, "Brannoc")?;
         let (_, stalker) = token(&table, "Reed Stalker")?;
@@ -280,7 +238,7 @@ async fn t_int_03_a_whole_fight_is_managed() -> Result<()> {
 async fn an_action_is_read_in_any_case_and_named_in_small_letters() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let answer = data(home, "initiative_manage", json!({"action": " END\n"})).await?;
     assert_eq!(answer["action"], "end");
@@ -298,7 +256,7 @@ async fn what_the_table_refuses_comes_after_the_receipt() -> Result<()> {
         let table = table(version).await?;
         let (map, brannoc) = token(&table, "Brannoc")?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let add = json!({"action": "add", "token_id": brannoc, "map_id": map});
         manage(home, add.clone(), "initiative.state").await?;
@@ -375,7 +333,7 @@ async fn what_only_the_dm_may_is_refused_to_others_after_the_receipt() -> Result
             cases.push((place("roll", &brannoc), "Only the DM can roll initiative"));
         }
         let mut home = None;
-        let _daemon = sit(&table, "player1", &mut home).await?;
+        let _daemon = sit_settled(&table, "player1", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         for (change, sentence) in cases {
             let refused = manage(home, change.clone(), "system.error").await?;
@@ -399,7 +357,7 @@ async fn t_int_04_an_old_order_is_never_given_as_a_fresh_one() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let state = json!({
             "active": true, "round": 3, "currentTokenId": "t",
@@ -434,7 +392,7 @@ async fn t_int_04_an_old_order_is_never_given_as_a_fresh_one() -> Result<()> {
 async fn t_int_05_an_order_that_comes_while_one_waits_is_fresh() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let since = high_water(home).await?;
     let answer = data(home, "initiative_read", json!({})).await?;
@@ -473,7 +431,7 @@ async fn t_int_06_an_order_of_an_earlier_connection_is_not_known_any_more() -> R
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let cached = data(home, "initiative_read", json!({"refresh": false})).await?;
         assert_eq!(cached["state"]["active"], false, "{version}");
@@ -507,7 +465,7 @@ async fn t_int_06_an_order_of_an_earlier_connection_is_not_known_any_more() -> R
 async fn without_a_link_there_is_no_order() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let _closed = table.faults().socket(SocketFault::RefuseHandshake(503));
     table.close_sockets();

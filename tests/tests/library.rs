@@ -2,12 +2,14 @@
 //! of the server, against the contract. A test that covers an acceptance case of
 //! the contract names it.
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use cozyvtt_table::{
-    CreaturePlan, Direction, Exchange, Fault, GameSystem, Reply, Role, Scene, Table, Version,
+    CreaturePlan, Direction, Fault, GameSystem, Reply, Role, Scene, Table, Version,
 };
+use cozyvtt_tests::asked::only;
 use cozyvtt_tests::calls::{data, event, failure, high_water, refusal};
-use cozyvtt_tests::daemon::{Daemon, Home};
+use cozyvtt_tests::daemon::Home;
+use cozyvtt_tests::seat::sit;
 use cozyvtt_tests::until;
 use serde_json::{Value, json};
 
@@ -16,21 +18,8 @@ const NOBODYS: &str = "3b0c9a52-7d0e-4f0a-9c55-0f6f3f1b7a11";
 const MISSING_FEATURE: &str = "This CozyVTT instance does not provide this feature; upgrade to a \
                                supported version and retry.";
 
-async fn sit<'a>(table: &Table, account: &str, home: &'a mut Option<Home>) -> Result<Daemon<'a>> {
-    home.insert(Home::at(table, account)?)
-        .start_at_table()
-        .await
-}
-
 fn in_campaign(table: &Table, rest: &str) -> String {
     format!("/api/campaigns/{}{rest}", table.campaign_id())
-}
-
-/// The one request of that method and path.
-fn only(table: &Table, method: &str, path: &str) -> Result<Exchange> {
-    let mut requests = table.log().requests_to(method, path);
-    ensure!(requests.len() == 1, "{method} {path}: {}", requests.len());
-    requests.pop().context("none")
 }
 
 /// How many events the daemon has sent.

@@ -4,11 +4,12 @@
 
 use anyhow::{Context as _, Result};
 use cozyvtt_table::{
-    CharacterPlan, CreaturePlan, Direction, DocumentPlan, Exchange, Fault, MapPlan, Reply, Scene,
-    SocketFault, Table, TokenPlan, Version,
+    CharacterPlan, CreaturePlan, DocumentPlan, Fault, MapPlan, Reply, Scene, SocketFault, Table,
+    TokenPlan, Version,
 };
-use cozyvtt_tests::calls::{data, event, events, failure, high_water, refusal};
-use cozyvtt_tests::daemon::{Daemon, Home};
+use cozyvtt_tests::asked::{asked, campaign_path, token};
+use cozyvtt_tests::calls::{data, event, events, failure, high_water, http, refusal};
+use cozyvtt_tests::seat::{fence, said, sit_settled};
 use cozyvtt_tests::until;
 use serde_json::{Value, json};
 
@@ -24,74 +25,10 @@ async fn table(version: Version) -> Result<Table> {
     Table::builder().version(version).start().await
 }
 
-/// Takes a seat; what the daemon does by itself then is over when this returns.
-async fn sit<'a>(table: &Table, account: &str, home: &'a mut Option<Home>) -> Result<Daemon<'a>> {
-    let home: &'a Home = home.insert(Home::at(table, account)?);
-    let daemon = home.start_at_table().await?;
-    event(home, 0, "initiative.state").await;
-    until("the campaign is known", || async {
-        let page = data(home, "events_poll", json!({})).await.ok()?;
-        (page["campaign_cache_stale"] == false).then_some(())
-    })
-    .await;
-    Ok(daemon)
-}
-
-fn campaign_path(table: &Table) -> String {
-    format!("/api/campaigns/{}", table.campaign_id())
-}
-
 fn map(table: &Table, name: &str) -> Result<String> {
     table
         .map_named(name)
         .with_context(|| format!("no map {name}"))
-}
-
-/// A token's map and its own id.
-fn token(table: &Table, name: &str) -> Result<(String, String)> {
-    let (map, token) = table
-        .token_named(name)
-        .with_context(|| format!("no token {name}"))?;
-    let id = token["id"].as_str().context("no id")?;
-    Ok((map, id.to_owned()))
-}
-
-/// How many requests and how many events the daemon has sent.
-fn said(table: &Table) -> (usize, usize) {
-    let frames = table.log().frames();
-    let sent = frames.iter().filter(|one| {
-        one.direction == Direction::In && one.event.as_deref().is_some_and(|name| name != "ping")
-    });
-    (table.log().requests().len(), sent.count())
-}
-
-/// Waits until a line of chat has arrived: whatever was sent before has, too.
-async fn fence(table: &Table, home: &Home) -> Result<()> {
-    data(home, "chat_send", json!({"content": "fence"})).await?;
-    until("the fence is there", || async {
-        let chat = table.chat();
-        chat.iter()
-            .any(|line| line.content == "fence")
-            .then_some(())
-    })
-    .await;
-    Ok(())
-}
-
-/// The sentence and the data of an HTTP error.
-fn http(status: u16, upstream: &Value) -> Value {
-    let message = upstream["message"].as_str().unwrap_or_default();
-    let error = if status == 404 {
-        format!("Resource not found or inaccessible to the current account (HTTP 404): {message}")
-    } else {
-        format!("HTTP {status}: {message}")
-    };
-    json!({"ok": false, "error": error, "data": {"status": status, "upstream": upstream}})
-}
-
-fn asked(table: &Table, method: &str, path: &str) -> Vec<Value> {
-    let requests = table.log().requests_to(method, path);
-    requests.iter().map(Exchange::json).collect()
 }
 
 // ---- map_switch ------------------------------------------------------------
@@ -102,7 +39,7 @@ async fn t_map_01_a_switch_is_stored_and_then_told() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let far = map(&table, FAR)?;
         let path = format!("{}/maps/{far}/set-current", campaign_path(&table));
@@ -150,7 +87,7 @@ async fn t_map_01_without_a_link_the_switch_is_kept_and_said_to_be_untold() -> R
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let far = map(&table, FAR)?;
         let path = format!("{}/maps/{far}/set-current", campaign_path(&table));
@@ -193,7 +130,7 @@ async fn t_map_01_without_a_link_the_switch_is_kept_and_said_to_be_untold() -> R
 async fn t_map_02_an_answer_that_is_none_stops_before_the_table_is_told() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let far = map(&table, FAR)?;
     let path = format!("{}/maps/{far}/set-current", campaign_path(&table));
@@ -228,7 +165,7 @@ async fn t_map_02_an_answer_that_is_none_stops_before_the_table_is_told() -> Res
 async fn a_switch_that_fails_or_may_have_failed_is_not_told() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let far = map(&table, FAR)?;
     let path = format!("{}/maps/{far}/set-current", campaign_path(&table));
@@ -261,7 +198,7 @@ async fn a_switch_that_fails_or_may_have_failed_is_not_told() -> Result<()> {
 async fn t_map_03_a_map_is_created_with_exactly_what_was_given() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let path = format!("{}/maps", campaign_path(&table));
     let body = json!({"map": {"id": "m", "name": "Weir", "of": {"later": [1, null]}}, "x": 1.5});
@@ -305,7 +242,7 @@ async fn a_created_map_is_on_the_list_and_nobody_is_taken_to_it() -> Result<()> 
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let near = map(&table, NEAR)?;
         let new = json!({"name": "Weir", "image_url": "pic", "width": 30, "height": 20});
@@ -327,7 +264,7 @@ async fn a_created_map_is_on_the_list_and_nobody_is_taken_to_it() -> Result<()> 
 async fn t_map_04_what_the_server_finds_wrong_with_a_map_is_passed_on() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let path = format!("{}/maps", campaign_path(&table));
     for (at, status) in [400, 403].into_iter().enumerate() {
@@ -351,7 +288,7 @@ async fn t_map_04_what_the_server_finds_wrong_with_a_map_is_passed_on() -> Resul
 async fn t_map_05_a_map_without_name_picture_or_size_is_not_asked_for() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let blank = "name must be nonblank and image_url must not be empty";
     let cases = [
@@ -408,7 +345,7 @@ async fn t_map_06_each_deletion_is_one_bare_request() -> Result<()> {
             .start()
             .await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let campaign = campaign_path(&table);
         let (near, chest) = token(&table, "Ferry Chest")?;
@@ -470,7 +407,7 @@ async fn t_map_06_each_deletion_is_one_bare_request() -> Result<()> {
 async fn t_map_07_a_refused_deletion_is_told_with_the_servers_answer() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let campaign = campaign_path(&table);
     let cases = [
@@ -511,7 +448,7 @@ async fn t_map_08_the_current_map_stays_and_is_not_switched_away_from() -> Resul
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let near = map(&table, NEAR)?;
         let before = said(&table);
@@ -536,7 +473,7 @@ async fn t_tok_01_a_move_sends_the_position_and_nothing_else() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let (near, chest) = token(&table, "Ferry Chest")?;
         let path = format!("{}/maps/{near}/tokens/{chest}", campaign_path(&table));
@@ -576,7 +513,7 @@ async fn t_tok_02_the_dm_and_players_move_tokens_and_others_are_stopped_before()
         let place = json!({"map_id": near, "token_id": brannoc, "x": 4, "y": 4});
         for account in ["dm", "player1"] {
             let mut home = None;
-            let _daemon = sit(&table, account, &mut home).await?;
+            let _daemon = sit_settled(&table, account, &mut home).await?;
             let home = home.as_ref().context("no home")?;
             let (reads, writes) = (
                 table.log().count("GET", &campaign),
@@ -595,7 +532,7 @@ async fn t_tok_02_the_dm_and_players_move_tokens_and_others_are_stopped_before()
             assert_eq!(table.log().count("PUT", &path), writes + 1);
         }
         let mut home = None;
-        let _daemon = sit(&table, "spectator", &mut home).await?;
+        let _daemon = sit_settled(&table, "spectator", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let writes = table.log().count("PUT", &path);
         let nobody = json!({"campaign": {"id": table.campaign_id(), "name": "The Hollow Bell"}});
@@ -627,7 +564,7 @@ async fn a_player_is_refused_what_is_not_theirs_to_move_in_the_servers_words() -
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "player1", &mut home).await?;
+        let _daemon = sit_settled(&table, "player1", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let refused = |status: u16, error: &str, message: &str| {
             http(status, &json!({"error": error, "message": message}))
@@ -670,7 +607,7 @@ async fn a_player_is_refused_what_is_not_theirs_to_move_in_the_servers_words() -
 async fn t_env_05_t_tok_03_a_token_of_no_size_is_not_asked_for() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let near = map(&table, NEAR)?;
     let sides = "width/height must be integers in 1..10";
@@ -718,7 +655,7 @@ async fn t_tok_04_a_token_is_placed_as_it_was_described() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let near = map(&table, NEAR)?;
         let player = &table.account("player2").user_id;
@@ -763,7 +700,7 @@ async fn t_tok_05_a_creature_needs_a_picture_to_be_placed() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let near = map(&table, NEAR)?;
         let campaign = campaign_path(&table);
@@ -838,7 +775,7 @@ async fn t_tok_05_a_creature_needs_a_picture_to_be_placed() -> Result<()> {
 async fn t_tok_06_coordinates_are_reported_as_the_server_made_them() -> Result<()> {
     let table = table(Version::V1_5).await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let near = map(&table, NEAR)?;
     let barge = json!({
@@ -876,7 +813,7 @@ async fn the_server_says_what_is_wrong_with_a_token() -> Result<()> {
             .start()
             .await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let near = map(&table, NEAR)?;
         let crowded = map(&table, "Crowded")?;
@@ -961,7 +898,7 @@ async fn the_server_says_what_is_wrong_with_a_map() -> Result<()> {
             .start()
             .await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let mut cases = vec![
             (
@@ -1019,7 +956,7 @@ async fn what_only_the_dm_may_is_refused_to_others_in_the_servers_words() -> Res
         let creature = table.creatures()[0]["id"].clone();
         for account in ["player1", "spectator"] {
             let mut home = None;
-            let _daemon = sit(&table, account, &mut home).await?;
+            let _daemon = sit_settled(&table, account, &mut home).await?;
             let home = home.as_ref().context("no home")?;
             let cases = [
                 ("map_switch", json!({"map_id": far})),
@@ -1059,7 +996,7 @@ async fn what_is_not_there_is_named_in_the_servers_words() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let near = map(&table, NEAR)?;
         let place = |map: &str| json!({"map_id": map, "token_id": "t", "x": 1, "y": 1});
@@ -1106,7 +1043,7 @@ async fn hit_points_are_changed_by_a_signed_amount_and_the_receipt_claims_nothin
     for version in Version::ALL {
         let table = table(version).await?;
         let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
+        let _daemon = sit_settled(&table, "dm", &mut home).await?;
         let home = home.as_ref().context("no home")?;
         let id = table
             .character_named("Brannoc Thornfield")
@@ -1178,7 +1115,7 @@ async fn a_player_may_change_no_hit_points_but_their_own() -> Result<()> {
             ),
         ] {
             let mut home = None;
-            let _daemon = sit(&table, account, &mut home).await?;
+            let _daemon = sit_settled(&table, account, &mut home).await?;
             let home = home.as_ref().context("no home")?;
             let harm = json!({"character_id": id, "delta": -1});
             let answer = data(home, "token_hp_update", harm).await?;
@@ -1202,7 +1139,7 @@ async fn t_ids_01_an_id_is_one_segment_of_a_path_or_nothing_is_sent() -> Result<
     });
     let table = Table::builder().scene(scene).start().await?;
     let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
+    let _daemon = sit_settled(&table, "dm", &mut home).await?;
     let home = home.as_ref().context("no home")?;
     let creatures = table.creatures();
     let heron = creatures

@@ -11,25 +11,19 @@ use axum::http::StatusCode;
 use cozyvtt_proto::control::HopState;
 use cozyvtt_table::{Fault, Person, Reply, Role, Scene, SocketFault, Table, Version};
 use cozyvtt_tests::agent::{Agent, Era};
+use cozyvtt_tests::asked::logins;
 use cozyvtt_tests::calls::{data, event, events, failure, high_water, hop, names};
 use cozyvtt_tests::daemon::Home;
+use cozyvtt_tests::in_process::{InProcess, pass, patient_table};
 use cozyvtt_tests::until;
-use cozyvttd::config::Config;
-use cozyvttd::journal::Journal;
-use cozyvttd::session::Session;
 use cozyvttd::session::rest::{Expect, Request, RestError};
 use futures_util::future::{join_all, try_join_all};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 const LOGIN: &str = "/api/auth/login";
-
-fn logins(table: &Table) -> usize {
-    table.log().count("POST", LOGIN)
-}
 
 fn maps_of(table: &Table) -> String {
     format!("/api/campaigns/{}/maps", table.campaign_id())
@@ -388,73 +382,10 @@ async fn t_rst_07_a_rest_401_takes_the_authority_of_a_live_socket_away() -> Resu
     Ok(())
 }
 
-/// The session in this process, so that a test can hold its clock.
-struct InProcess {
-    session: Arc<Session>,
-    worker: JoinHandle<()>,
-    _folder: TempDir,
-}
-
-impl Drop for InProcess {
-    fn drop(&mut self) {
-        self.session.stop();
-        self.worker.abort();
-    }
-}
-
-impl InProcess {
-    fn start(table: &Table, account: &str) -> Result<Self> {
-        let folder = TempDir::new()?;
-        let file = folder.path().join("config.toml");
-        std::fs::write(&file, "")?;
-        let account = table.account(account);
-        let environment = |name: &str| {
-            let value = match name {
-                "COZYVTT_URL" => table.url(),
-                "COZYVTT_EMAIL" => &account.email,
-                "COZYVTT_PASSWORD" => &account.password,
-                "COZYVTT_CAMPAIGN_ID" => table.campaign_id(),
-                _ => return None,
-            };
-            Some(value.to_owned())
-        };
-        let settings = Config::resolve(Some(&file), &environment).settings?;
-        let journal = Journal::open(&folder.path().join("journal.db"))?;
-        let (session, worker) = Session::start(settings, journal)?;
-        Ok(Self {
-            session,
-            worker,
-            _folder: folder,
-        })
-    }
-
-    async fn authenticated(&self) {
-        until("the link is up", || async {
-            self.session.link.state().authenticated().then_some(())
-        })
-        .await;
-    }
-
-    async fn maps(&self) -> Result<Value, RestError> {
-        let request = Request::get(self.session.in_campaign(&["maps"]));
-        self.session.request(&request, Expect::Has("maps")).await
-    }
-}
-
-/// Lets the clock of this process jump; the network and the table stay alive.
-async fn pass(time: Duration) {
-    tokio::time::pause();
-    tokio::time::advance(time).await;
-    tokio::time::resume();
-}
-
-/// A table whose sockets do not mind a clock that jumps.
-async fn patient_table(version: Version) -> Result<Table> {
-    Table::builder()
-        .version(version)
-        .ping_interval(Duration::from_secs(3600))
-        .start()
-        .await
+/// Asks for the maps within a session of this process.
+async fn maps(client: &InProcess) -> Result<Value, RestError> {
+    let request = Request::get(client.session.in_campaign(&["maps"]));
+    client.session.request(&request, Expect::Has("maps")).await
 }
 
 /// T-RST-01, T-AUT-04
@@ -463,15 +394,15 @@ async fn t_rst_01_t_aut_04_a_session_forgotten_later_on_is_renewed_by_one_login_
 -> Result<()> {
     let table = patient_table(Version::V1_5).await?;
     let client = InProcess::start(&table, "dm")?;
-    client.authenticated().await;
+    client.linked().await;
     pass(Duration::from_secs(181)).await;
     table.forget_sessions();
-    let answers = join_all((0..20).map(|_| client.maps())).await;
+    let answers = join_all((0..20).map(|_| maps(&client))).await;
     for answer in answers {
         assert_eq!(answer?["maps"].as_array().map(Vec::len), Some(2));
     }
     assert_eq!(logins(&table), 2);
-    client.authenticated().await;
+    client.linked().await;
     assert_eq!(logins(&table), 2, "the link needs no login of its own");
     Ok(())
 }
@@ -483,18 +414,18 @@ async fn a_caller_that_gives_up_does_not_end_the_login_that_others_wait_for() ->
     // In 1.1.2 the link hears of nothing, so it is a call that signs in.
     let table = patient_table(Version::V1_1_2).await?;
     let client = InProcess::start(&table, "dm")?;
-    client.authenticated().await;
+    client.linked().await;
     pass(Duration::from_secs(181)).await;
     table.forget_sessions();
     let slow = Fault::Delay(Duration::from_millis(500));
     let armed = table.faults().route("POST", LOGIN, slow).times(1);
     tokio::select! {
-        answer = client.maps() => anyhow::bail!("the login was not slow: {answer:?}"),
+        answer = maps(&client) => anyhow::bail!("the login was not slow: {answer:?}"),
         () = until("the password has left", || async {
             (armed.fired() == 1).then_some(())
         }) => {}
     }
-    client.maps().await?;
+    maps(&client).await?;
     assert_eq!(logins(&table), 2);
     Ok(())
 }
@@ -514,8 +445,7 @@ async fn t_aut_05_after_a_failed_login_the_next_one_is_180_s_later() -> Result<(
     .await;
     for seconds in [0, 170] {
         pass(Duration::from_secs(seconds)).await;
-        let error = client
-            .maps()
+        let error = maps(&client)
             .await
             .err()
             .context("no cool-down")?
@@ -524,8 +454,8 @@ async fn t_aut_05_after_a_failed_login_the_next_one_is_180_s_later() -> Result<(
     }
     assert_eq!(logins(&table), 1);
     pass(Duration::from_secs(11)).await;
-    client.maps().await?;
-    client.authenticated().await;
+    maps(&client).await?;
+    client.linked().await;
     assert_eq!(logins(&table), 2);
     Ok(())
 }
@@ -605,7 +535,7 @@ async fn t_wsk_06_a_server_that_does_not_answer_is_given_up_after_ten_seconds() 
         })
         .await;
     }
-    client.authenticated().await;
+    client.linked().await;
     Ok(())
 }
 
@@ -874,7 +804,7 @@ async fn too_many_requests_are_waited_out_as_long_as_the_server_says() -> Result
 async fn t_rst_03_a_request_that_is_too_many_four_times_is_given_up() -> Result<()> {
     let table = patient_table(Version::V1_5).await?;
     let client = InProcess::start(&table, "dm")?;
-    client.authenticated().await;
+    client.linked().await;
     let armed = table
         .faults()
         .route("GET", &maps_of(&table), Fault::status(429));
@@ -887,7 +817,7 @@ async fn t_rst_03_a_request_that_is_too_many_four_times_is_given_up() -> Result<
             pass(Duration::from_secs(pause)).await;
         }
     };
-    let (answer, ()) = tokio::join!(client.maps(), clock);
+    let (answer, ()) = tokio::join!(maps(&client), clock);
     let error = answer.err().context("it worked")?.to_string();
     assert!(error.starts_with("HTTP 429"), "{error}");
     assert_eq!(armed.fired(), 4);

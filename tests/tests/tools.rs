@@ -9,8 +9,10 @@ use cozyvtt_table::{
     CampaignPlan, Direction, Fault, GameSystem, MapPlan, Reply, Role, Scene, Table, Version,
 };
 use cozyvtt_tests::agent::{Agent, Era};
+use cozyvtt_tests::asked::campaign_path;
 use cozyvtt_tests::calls::{data, event, events, failure, high_water, names, refusal};
-use cozyvtt_tests::daemon::{Daemon, Home};
+use cozyvtt_tests::daemon::Home;
+use cozyvtt_tests::seat::sit;
 use cozyvtt_tests::until;
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
@@ -24,12 +26,6 @@ async fn table(version: Version) -> Result<Table> {
     Table::builder().version(version).start().await
 }
 
-async fn sit<'a>(table: &Table, account: &str, home: &'a mut Option<Home>) -> Result<Daemon<'a>> {
-    home.insert(Home::at(table, account)?)
-        .start_at_table()
-        .await
-}
-
 fn keys(value: &Value) -> Vec<&str> {
     let mut keys: Vec<_> = value
         .as_object()
@@ -38,10 +34,6 @@ fn keys(value: &Value) -> Vec<&str> {
         .collect();
     keys.sort_unstable();
     keys
-}
-
-fn campaign_path(table: &Table) -> String {
-    format!("/api/campaigns/{}", table.campaign_id())
 }
 
 /// How much the daemon has said over the wire.
