@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::message::{Id, Method};
+use crate::outstanding::Limit;
 
 /// JSON-RPC's number for a line that is no valid request.
 const INVALID_REQUEST: i32 = -32600;
@@ -25,6 +26,19 @@ pub(crate) struct Trouble {
     what: String,
     /// What mends it, as whole sentences.
     mend: &'static str,
+    /// Whether waiting can help.
+    outlook: Outlook,
+}
+
+/// Whether waiting can help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outlook {
+    /// The daemon may be back in a moment.
+    Passing,
+    /// The same, and nobody listens: the daemon can be started.
+    NobodyListens,
+    /// Somebody has to do something.
+    Lasting,
 }
 
 /// Which trouble it is, for programs.
@@ -33,9 +47,17 @@ pub(crate) struct Trouble {
 enum Kind {
     /// No connection came about.
     DaemonUnreachable,
+    /// The daemon could not be started.
+    DaemonNotStarted,
     /// There was a connection, and it ended.
     DaemonGone,
-    /// The daemon does not want this shim.
+    /// The daemon is there, and does not answer.
+    DaemonSilent,
+    /// The connection ended, and there is another one.
+    DaemonBack,
+    /// More waits for the daemon than may.
+    TooMuchWaits,
+    /// The daemon does not want this shim, or this shim not that daemon.
     Refused,
     /// The daemon's answer is over the limit.
     AnswerTooLong,
@@ -51,6 +73,49 @@ impl Trouble {
             kind: Kind::DaemonUnreachable,
             what: format!("cannot reach the daemon at {}: {cause}", socket.display()),
             mend: "Start `cozyvttd`, then try again; `cozyvttctl status` tells how it is.",
+            outlook: Outlook::Passing,
+        }
+    }
+
+    /// The first connection has not come about yet.
+    pub(crate) fn connecting() -> Self {
+        Self {
+            kind: Kind::DaemonUnreachable,
+            what: "there is no connection to the daemon yet".to_owned(),
+            mend: "Try again; `cozyvttctl status` tells how the daemon is.",
+            outlook: Outlook::Passing,
+        }
+    }
+
+    /// Nobody listens at `socket`, as `error` tells.
+    pub(crate) fn nobody(socket: &Path, error: &std::io::Error) -> Self {
+        Self {
+            outlook: Outlook::NobodyListens,
+            ..Self::unreachable(socket, error)
+        }
+    }
+
+    /// The daemon has not answered at `socket` within `seconds`.
+    pub(crate) fn silent(socket: &Path, seconds: u64) -> Self {
+        Self {
+            kind: Kind::DaemonSilent,
+            what: format!(
+                "the daemon at {} is there but did not answer within {seconds} s",
+                socket.display()
+            ),
+            mend: "If it was stopped, let it go on (`kill -CONT`); if it is stuck, end it (`kill -9`) \
+                   and start `cozyvttd` again.",
+            outlook: Outlook::Passing,
+        }
+    }
+
+    /// The daemon has not answered within `seconds` after the client had closed stdin.
+    pub(crate) fn late(seconds: u64) -> Self {
+        Self {
+            kind: Kind::DaemonSilent,
+            what: format!("stdin has ended, and the daemon did not answer within {seconds} s"),
+            mend: "Keep stdin open until the answers are there.",
+            outlook: Outlook::Passing,
         }
     }
 
@@ -60,6 +125,18 @@ impl Trouble {
             kind: Kind::DaemonUnreachable,
             what: format!("cannot look for the daemon: {cause}"),
             mend: "Once that is mended, start this MCP server again.",
+            outlook: Outlook::Lasting,
+        }
+    }
+
+    /// The daemon could not be started; `cause` is a sentence without its full stop.
+    pub(crate) fn not_started(cause: impl std::fmt::Display) -> Self {
+        Self {
+            kind: Kind::DaemonNotStarted,
+            what: format!("the daemon does not run and could not be started: {cause}"),
+            mend: "Once that is mended, the next request starts it; `cozyvttd` in a terminal shows \
+                   the same.",
+            outlook: Outlook::Lasting,
         }
     }
 
@@ -69,8 +146,43 @@ impl Trouble {
         Self {
             kind: Kind::DaemonGone,
             what: format!("the daemon at {} went away{cause}", socket.display()),
-            mend: "`cozyvttctl status` tells how the daemon is; start `cozyvttd` if it does not \
-                   run, then reconnect this MCP server in the client.",
+            mend: "`cozyvttctl status` tells how the daemon is; start `cozyvttd` if it does not run.",
+            outlook: Outlook::Passing,
+        }
+    }
+
+    /// The connection to `socket` ended, there is another one, and the daemon does not
+    /// know what became of a request.
+    pub(crate) fn back(socket: &Path) -> Self {
+        Self {
+            kind: Kind::DaemonBack,
+            what: format!(
+                "the connection to the daemon at {} broke during this call; it is back",
+                socket.display()
+            ),
+            mend: "Reads and further calls work again.",
+            outlook: Outlook::Passing,
+        }
+    }
+
+    /// No more may wait for the daemon because of `limit`.
+    pub(crate) fn crowded(limit: Limit) -> Self {
+        let what = match limit {
+            Limit::Messages(most) => {
+                format!("{most} messages wait for the daemon already, and no more may")
+            }
+            Limit::Bytes(most) => format!(
+                "the messages that are not answered would be longer than {most} bytes ({} MiB) \
+                 together, and no more are kept",
+                most >> 20
+            ),
+        };
+        Self {
+            kind: Kind::TooMuchWaits,
+            what,
+            mend: "Send less at once, and wait for answers; `cozyvttctl status` tells how the daemon \
+                   is.",
+            outlook: Outlook::Passing,
         }
     }
 
@@ -84,12 +196,49 @@ impl Trouble {
                 socket.display()
             ),
             mend: "`cozyvttctl status` tells how the daemon is.",
+            outlook: Outlook::Lasting,
+        }
+    }
+
+    /// What listens at `socket` is none of this user's, and is told no password.
+    pub(crate) fn foreign(socket: &Path) -> Self {
+        Self {
+            kind: Kind::Refused,
+            what: format!(
+                "the program that listens at {} belongs to another user; the settings of this \
+                 client's environment are not offered to it",
+                socket.display()
+            ),
+            mend: "Give the folder of your own daemon with --socket-dir, or take COZYVTT_PASSWORD \
+                   out of the environment of this MCP server.",
+            outlook: Outlook::Lasting,
+        }
+    }
+
+    /// Shim and daemon do not understand each other; `sentence` says why and what
+    /// mends it.
+    pub(crate) fn mismatch(sentence: String) -> Self {
+        Self {
+            kind: Kind::Refused,
+            what: sentence,
+            mend: "`cozyvttctl status` tells how the daemon is.",
+            outlook: Outlook::Lasting,
         }
     }
 
     /// One short sentence for the log.
     pub(crate) fn what(&self) -> &str {
         &self.what
+    }
+
+    /// Whether requests need not wait for it to pass.
+    pub(crate) fn lasts(&self) -> bool {
+        self.outlook == Outlook::Lasting
+    }
+
+    /// Whether nobody listens, so that the daemon can be started.
+    pub(crate) fn nobody_listens(&self) -> bool {
+        self.outlook == Outlook::NobodyListens
     }
 }
 
@@ -129,7 +278,9 @@ impl Fate {
 /// The error that answers a request which the daemon does not answer. Without
 /// an `id` it answers a line whose id could not be read.
 pub(crate) fn failure(id: Option<&Id>, trouble: &Trouble, fate: Fate) -> Vec<u8> {
-    let Trouble { kind, what, mend } = trouble;
+    let Trouble {
+        kind, what, mend, ..
+    } = trouble;
     let message = format!("{what}. {} {mend}", fate.sentence());
     error(id, SERVER_ERROR, message, *kind, HOP)
 }
@@ -158,18 +309,49 @@ pub(crate) fn answer_too_long(id: &Id) -> Vec<u8> {
 pub(crate) fn pong(id: &Id) -> Vec<u8> {
     #[derive(Serialize)]
     struct Empty {}
+    answer(id, Empty {})
+}
+
+/// An answer to request `id`, with the `result` that another one had.
+pub(crate) fn repeated(id: &Id, result: &RawValue) -> Vec<u8> {
+    answer(id, result)
+}
+
+fn answer(id: &Id, result: impl Serialize) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Pong<'a> {
+    struct Answer<'a, R> {
         jsonrpc: &'static str,
         id: &'a RawValue,
-        result: Empty,
+        result: R,
     }
-    line(&Pong {
+    line(&Answer {
         jsonrpc: "2.0",
         id: id.raw(),
-        result: Empty {},
+        result,
     })
 }
+
+/// A request of the shim's own.
+pub(crate) fn request(id: &Id, method: &str, params: Option<&RawValue>) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Request<'a> {
+        jsonrpc: &'static str,
+        id: &'a RawValue,
+        method: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        params: Option<&'a RawValue>,
+    }
+    line(&Request {
+        jsonrpc: "2.0",
+        id: id.raw(),
+        method,
+        params,
+    })
+}
+
+/// What tells the client that the tools are others now.
+pub(crate) const TOOLS_CHANGED: &[u8] =
+    b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
 
 fn error(id: Option<&Id>, code: i32, message: String, kind: Kind, hop: &'static str) -> Vec<u8> {
     #[derive(Serialize)]

@@ -1,136 +1,102 @@
-//! The two directions in which lines are carried.
+//! The two directions in which lines are carried, and how the daemon is found again.
 
-use std::io::{self, Read, Write};
-use std::net::Shutdown;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use cozyvtt_proto::MAX_LINE_BYTES;
 
-use crate::answer::{self, Fate, Trouble};
+use crate::answer::{self, Trouble};
 use crate::connection::{Connection, Introduction};
 use crate::line::{Line, LineReader};
-use crate::message::{Id, Message, Method};
+use crate::message::Message;
 use crate::session::Session;
+use crate::start::{Progress, Starter};
+
+/// How long to wait before the first attempts to connect again: while a request
+/// waits, and while none does. Both double with every attempt.
+const FIRST: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(250));
+
+/// How long at most.
+const LAST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+
+/// How often to look whether a daemon that is being started is there.
+const STARTING: Duration = Duration::from_millis(10);
+
+/// A connection that lived for as long shows that all was well.
+const HEALTHY: Duration = Duration::from_secs(1);
 
 /// Carries the client's lines to the daemon until stdin ends.
 pub(crate) fn from_client(stdin: impl Read, session: &Session) {
     let mut lines = LineReader::new(stdin, MAX_LINE_BYTES);
-    let mut outbound = Outbound {
-        session,
-        delivered: false,
-    };
     // A stdin that cannot be read any more has ended.
     while let Ok(Some(line)) = lines.next_line() {
         match line {
-            Line::Whole(line) => outbound.carry(line),
-            Line::Unfinished(line) => outbound.carry(&[line, b"\n"].concat()),
+            Line::Whole(line) if line.trim_ascii().is_empty() => {}
+            Line::Whole(line) => session.pass(line),
+            Line::Unfinished(line) if line.trim_ascii().is_empty() => {}
+            Line::Unfinished(line) => session.pass(&[line, b"\n"].concat()),
             Line::TooLong(_) => session.answer(&answer::line_too_long()),
         }
     }
 }
 
-struct Outbound<'a> {
-    session: &'a Session,
-    /// The daemon has had a message. From then on it may hold a state for this
-    /// client (the handshake) that another connection would not have.
-    delivered: bool,
-}
-
-impl Outbound<'_> {
-    /// Passes `line` on, or says why not.
-    fn carry(&mut self, line: &[u8]) {
-        if line.trim_ascii().is_empty() {
-            return;
-        }
-        let message = Message::of(line);
-        let mut may_reconnect = !self.delivered && is_worth_a_connection(&message);
-        loop {
-            match self.session.admit(&message) {
-                Ok(stream) => {
-                    if (&*stream).write_all(line).is_ok() {
-                        self.delivered = true;
-                        if let Some((request, trouble)) = self.session.sent() {
-                            let fate = Fate::of_sent(request.method);
-                            self.session.answer(&answer::failure(
-                                Some(&request.id),
-                                &trouble,
-                                fate,
-                            ));
-                        }
-                        return;
-                    }
-                    // The newline never left, so the daemon cannot have acted.
-                    if !self.session.take_back(&message, &stream) {
-                        return;
-                    }
-                }
-                Err(_) if may_reconnect => {
-                    may_reconnect = false;
-                    self.session.want();
-                }
-                Err(trouble) => return self.decline(&message, &trouble),
-            }
-        }
-    }
-
-    /// Answers a message that was not sent, if it is one to be answered.
-    fn decline(&self, message: &Message, trouble: &Trouble) {
-        let id: Option<&Id> = match message {
-            // Some clients drop a server that does not answer this in time.
-            Message::Request {
-                id,
-                method: Method::Ping,
-            } => {
-                return self.session.answer(&answer::pong(id));
-            }
-            Message::Request { id, .. } => Some(id),
-            Message::Unclear => None,
-            Message::Answer { .. } | Message::Cancelled { .. } | Message::Notification => return,
-        };
-        self.session
-            .answer(&answer::failure(id, trouble, Fate::NotSent));
-    }
-}
-
-/// Whether `message` is a reason to look for the daemon again.
-fn is_worth_a_connection(message: &Message) -> bool {
-    match message {
-        Message::Request { method, .. } => *method != Method::Ping,
-        Message::Unclear => true,
-        Message::Answer { .. } | Message::Cancelled { .. } | Message::Notification => false,
-    }
-}
-
-/// Connects to `socket` whenever a connection is wanted, and carries the
-/// daemon's lines to the client. Never returns.
+/// Connects to `socket`, again and again, and carries the daemon's lines to the
+/// client. Starts the daemon with `starter` when a request waits and nobody listens.
+/// Never returns.
 pub(crate) fn from_daemon(
     socket: &Result<PathBuf, Trouble>,
     introduction: &Introduction,
+    mut starter: Option<Starter>,
     session: &Session,
 ) {
+    let (mut busy, mut idle) = FIRST;
     loop {
-        session.wait_until_wanted();
-        let end = match socket {
-            Ok(socket) => one_connection(socket, introduction, session),
-            Err(trouble) => trouble.clone(),
+        if let Some(starter) = &mut starter {
+            starter.reap();
+        }
+        let mut starting = false;
+        let begun = Instant::now();
+        let connection = match socket {
+            Ok(socket) => Connection::open(socket, introduction, session),
+            Err(trouble) => Err(trouble.clone()),
         };
-        session.down(&end);
+        match (connection, socket) {
+            (Ok(mut connection), Ok(socket)) => {
+                if let Some(starter) = &mut starter {
+                    starter.succeeded();
+                }
+                let end = relay(&mut connection.lines, session);
+                // Frees whoever is stuck in a write.
+                connection.wire.end();
+                session.down(Trouble::gone(socket, end.err().as_ref()));
+                if begun.elapsed() >= HEALTHY {
+                    (busy, idle) = FIRST;
+                }
+            }
+            (Err(trouble), Ok(socket)) if trouble.nobody_listens() && session.is_awaited() => {
+                match starter.as_mut().map(|starter| starter.look(socket)) {
+                    Some(Progress::Starting) => starting = true,
+                    Some(Progress::Elsewhere(trouble) | Progress::Failed(trouble)) => {
+                        session.failed(&trouble);
+                    }
+                    None => session.failed(&trouble),
+                }
+            }
+            (Err(trouble), _) => session.failed(&trouble),
+            // There is no connection without a socket.
+            (Ok(_), Err(trouble)) => session.failed(trouble),
+        }
+        if starting {
+            session.pause(STARTING, STARTING);
+        } else if session.pause(busy, idle) {
+            busy = LAST.0.min(busy * 2);
+        } else {
+            // A request that comes now is no part of a row of failures.
+            busy = FIRST.0;
+            idle = LAST.1.min(idle * 2);
+        }
     }
-}
-
-/// Connects, and carries the daemon's lines until the connection ends; why it
-/// ended.
-fn one_connection(socket: &Path, introduction: &Introduction, session: &Session) -> Trouble {
-    let mut connection = match Connection::open(socket, introduction) {
-        Ok(connection) => connection,
-        Err(trouble) => return trouble,
-    };
-    session.up(Arc::clone(&connection.stream));
-    let end = relay(&mut connection.lines, session);
-    // Frees the other direction if it is stuck in a write.
-    let _ = connection.stream.shutdown(Shutdown::Both);
-    Trouble::gone(socket, end.err().as_ref())
 }
 
 /// Carries whole lines until the connection ends. What a dying daemon left
@@ -140,13 +106,10 @@ fn relay(lines: &mut LineReader<impl Read>, session: &Session) -> io::Result<()>
         match lines.next_line()? {
             None | Some(Line::Unfinished(_)) => return Ok(()),
             Some(Line::Whole(line)) if line.trim_ascii().is_empty() => {}
-            Some(Line::Whole(line)) => match Message::of(line) {
-                Message::Answer { id } => session.relay(line, Some(&id)),
-                _ => session.relay(line, None),
-            },
+            Some(Line::Whole(line)) => session.relay(line),
             Some(Line::TooLong(beginning)) => {
                 if let Some(id) = Message::answered_by_beginning(beginning) {
-                    session.relay(&answer::answer_too_long(&id), Some(&id));
+                    session.relay_as(beginning, Some(&id), &answer::answer_too_long(&id));
                 }
             }
         }

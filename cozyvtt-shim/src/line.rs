@@ -47,6 +47,11 @@ impl<R: Read> LineReader<R> {
         }
     }
 
+    /// What is read from.
+    pub(crate) fn source(&self) -> &R {
+        self.source.get_ref()
+    }
+
     /// The next line, or `None` at the end. Waits for it.
     pub(crate) fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
         if self.line.capacity() >= LARGE {

@@ -4,28 +4,34 @@
 //! resolving never fails as a whole: it yields either [`Settings`] or the
 //! [`ConfigProblem`] that every answer will name.
 
+mod address;
+mod offer;
+pub mod password;
+pub mod policy;
+
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
-use url::{Host, Url};
 
+use crate::session::access::{Access, AccessProblem};
 use crate::session::ids::ResourceId;
+pub use address::BaseUrl;
+pub use offer::{Origin, expected, where_it_sits};
+use password::{Password, PasswordError};
+pub use policy::Policy;
+
+/// The name of the systemd credential that holds the password
+/// (`LoadCredential=cozyvtt-password:…`).
+const CREDENTIAL: &str = "cozyvtt-password";
 
 /// The address that is tried when none is configured: where CozyVTT's own
 /// compose file puts an instance.
 const DEFAULT_URL: &str = "http://localhost:8899";
-
-/// Everything but what no path gives a meaning to (RFC 3986, unreserved).
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
 
 /// What the daemon needs to know to sit at a table.
 #[derive(Debug, Clone)]
@@ -35,9 +41,13 @@ pub struct Settings {
     /// The account's address.
     pub email: String,
     /// Its password.
-    pub password: SecretString,
+    pub password: Password,
     /// The campaign that all tools act on.
     pub campaign: ResourceId,
+    /// How to get to the instance.
+    pub access: Access,
+    /// Whose word they are.
+    pub origin: Origin,
 }
 
 /// Why there are no usable settings. The sentences are meant for agents and
@@ -68,9 +78,26 @@ pub enum ConfigProblem {
         /// What is wrong with it.
         what: String,
     },
-    /// The file holds a password and other users can read it.
-    #[error("the configuration {} holds a password and other users can read it; run: chmod 600 {}", path.display(), path.display())]
+    /// The file holds a password, or header fields, and other users can read it.
+    #[error("the configuration {} holds a secret and other users can read it; run: chmod 600 {}", path.display(), path.display())]
     Exposed {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The policy names a tool that there is not, and so would deny nothing.
+    #[error("the configuration {} denies {tool:?} in [policy], and there is no such tool; `cozyvttctl tools` lists them", path.display())]
+    NoSuchTool {
+        /// The file.
+        path: PathBuf,
+        /// What is no tool.
+        tool: String,
+    },
+    /// The password's file cannot be used.
+    #[error("{0}")]
+    PasswordFile(String),
+    /// Two places are named for the password.
+    #[error("the configuration {} names more than one of password, password_file and password_command; keep one of them", path.display())]
+    TwoPasswords {
         /// The file.
         path: PathBuf,
     },
@@ -99,6 +126,9 @@ pub enum ConfigProblem {
     /// The campaign's id is not an id.
     #[error("campaign_id (COZYVTT_CAMPAIGN_ID) must not be empty or a relative path")]
     BadCampaign,
+    /// What is said of the way to the instance is wrong.
+    #[error("{0}")]
+    BadAccess(#[from] AccessProblem),
 }
 
 /// A resolved configuration.
@@ -110,31 +140,48 @@ pub struct Config {
     pub url: Option<String>,
     /// The folders that documents may be uploaded from; hidden ones in them never.
     pub read_folders: Vec<PathBuf>,
+    /// Which tools are denied to whom.
+    pub policy: Policy,
+    /// After how many minutes without a client the daemon leaves; 0 for never.
+    pub idle_exit_minutes: Option<u64>,
     /// What came out.
     pub settings: Result<Settings, ConfigProblem>,
+    /// How a client's offer would get to its instance: there where nothing of an
+    /// instance or an account is configured.
+    open_to_offers: Option<Access>,
 }
 
 /// The file's keys. A key that is not known is refused: a typing error in
 /// `pasword` should not look like a missing password.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "the fields are the file's keys")]
 struct File {
     url: Option<String>,
     email: Option<String>,
-    password: Option<Password>,
+    password: Option<Secret>,
+    password_file: Option<PathBuf>,
+    password_command: Option<Vec<String>>,
     campaign_id: Option<String>,
     read_folders: Option<Vec<PathBuf>>,
+    idle_exit_minutes: Option<u64>,
+    #[serde(rename = "ca_file")]
+    authorities: Option<PathBuf>,
+    #[serde(default)]
+    extra_headers: BTreeMap<String, Secret>,
+    #[serde(default)]
+    policy: Policy,
 }
 
-/// A password in the file. An error about it must not quote it, as one about any
+/// A secret in the file. An error about it must not quote it, as one about any
 /// other value would.
-struct Password(SecretString);
+struct Secret(SecretString);
 
-impl<'de> Deserialize<'de> for Password {
+impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         match toml::Value::deserialize(deserializer)? {
             toml::Value::String(text) => Ok(Self(text.into())),
-            _ => Err(D::Error::custom("password has to be a text in quotes")),
+            _ => Err(D::Error::custom("a secret has to be a text in quotes")),
         }
     }
 }
@@ -156,7 +203,10 @@ impl Config {
                         .map(|url| url.to_string()),
                     file,
                     read_folders: Vec::new(),
+                    policy: Policy::default(),
+                    idle_exit_minutes: None,
                     settings: Err(problem),
+                    open_to_offers: None,
                 };
             }
         };
@@ -165,14 +215,33 @@ impl Config {
                 .or(value)
                 .filter(|value| !value.is_empty())
         };
-        let url = from("COZYVTT_URL", parsed.url).unwrap_or_else(|| DEFAULT_URL.to_owned());
+        let url = from("COZYVTT_URL", parsed.url);
         let email = from("COZYVTT_EMAIL", parsed.email);
-        let password = environment("COZYVTT_PASSWORD")
-            .map(SecretString::from)
-            .or(parsed.password.map(|password| password.0))
-            .filter(|password| !password.expose_secret().is_empty());
+        let password = password(
+            environment,
+            parsed.password,
+            parsed.password_file,
+            parsed.password_command,
+            &file,
+        );
         let campaign = from("COZYVTT_CAMPAIGN_ID", parsed.campaign_id);
-        let base = BaseUrl::parse(&url);
+        // A secret header is as much of a table as its address.
+        let blank = url.is_none()
+            && email.is_none()
+            && campaign.is_none()
+            && matches!(password, Ok(None))
+            && parsed.extra_headers.is_empty();
+        let base = BaseUrl::parse(url.as_deref().unwrap_or(DEFAULT_URL));
+        let ca_file = environment("COZYVTT_CA_FILE")
+            .map(PathBuf::from)
+            .or(parsed.authorities)
+            .map(from_home);
+        let headers = parsed
+            .extra_headers
+            .into_iter()
+            .map(|(name, value)| (name, value.0))
+            .collect();
+        let access = Access::new(ca_file, headers);
         // Without a word about it: the person's own folders, hidden ones aside.
         let read_folders = parsed
             .read_folders
@@ -182,22 +251,69 @@ impl Config {
             .collect();
         Self {
             read_folders,
+            policy: parsed.policy,
+            idle_exit_minutes: parsed.idle_exit_minutes,
+            open_to_offers: access.as_ref().ok().filter(|_| blank).cloned(),
             url: base.as_ref().ok().map(ToString::to_string),
-            settings: settings(base, email, password, campaign, &file),
+            settings: settings(base, access, email, password, campaign, &file),
             file,
         }
     }
 }
 
+/// Where the password comes from: systemd's credential, the environment, the file
+/// itself, the file it names, the program it names; the first that there is.
+fn password(
+    environment: &dyn Fn(&str) -> Option<String>,
+    text: Option<Secret>,
+    file: Option<PathBuf>,
+    command: Option<Vec<String>>,
+    config: &Path,
+) -> Result<Option<Password>, ConfigProblem> {
+    let given =
+        |secret: SecretString| (!secret.expose_secret().is_empty()).then(|| Password::from(secret));
+    let credential = environment("CREDENTIALS_DIRECTORY")
+        .map(|folder| Path::new(&folder).join(CREDENTIAL))
+        .filter(|path| path.exists());
+    if let Some(path) = credential {
+        return Ok(Some(Password::in_file(path)?));
+    }
+    let named = [text.is_some(), file.is_some(), command.is_some()];
+    if named.into_iter().filter(|named| *named).count() > 1 {
+        return Err(ConfigProblem::TwoPasswords {
+            path: config.into(),
+        });
+    }
+    if let Some(secret) = environment("COZYVTT_PASSWORD") {
+        return Ok(given(secret.into()));
+    }
+    if let Some(text) = text {
+        return Ok(given(text.0));
+    }
+    if let Some(path) = file {
+        return Ok(Some(Password::in_file(from_home(path))?));
+    }
+    Ok(command
+        .filter(|argv| !argv.is_empty())
+        .map(Password::from_command))
+}
+
+impl From<PasswordError> for ConfigProblem {
+    fn from(error: PasswordError) -> Self {
+        Self::PasswordFile(error.to_string())
+    }
+}
+
 fn settings(
     url: Result<BaseUrl, ConfigProblem>,
+    access: Result<Access, AccessProblem>,
     email: Option<String>,
-    password: Option<SecretString>,
+    password: Result<Option<Password>, ConfigProblem>,
     campaign: Option<String>,
     file: &Path,
 ) -> Result<Settings, ConfigProblem> {
-    let url = url?;
-    let (Some(email), Some(password)) = (email, password) else {
+    let (url, access) = (url?, access?);
+    let (Some(email), Some(password)) = (email, password?) else {
         return Err(ConfigProblem::MissingCredentials { path: file.into() });
     };
     let campaign = campaign.ok_or_else(|| ConfigProblem::MissingCampaign { path: file.into() })?;
@@ -206,6 +322,8 @@ fn settings(
         email,
         password,
         campaign: ResourceId::parse(&campaign).map_err(|_| ConfigProblem::BadCampaign)?,
+        access,
+        origin: Origin::Configured,
     })
 }
 
@@ -250,8 +368,15 @@ impl File {
             // may hold the password.
             what: error.message().to_owned(),
         })?;
-        if parsed.password.is_some() && readable_by_others(path) {
+        let secret = parsed.password.is_some() || !parsed.extra_headers.is_empty();
+        if secret && readable_by_others(path) {
             return Err(ConfigProblem::Exposed { path: path.into() });
+        }
+        if let Some(tool) = parsed.policy.unknown_tool() {
+            return Err(ConfigProblem::NoSuchTool {
+                path: path.into(),
+                tool: tool.to_owned(),
+            });
         }
         Ok(parsed)
     }
@@ -260,76 +385,6 @@ impl File {
 fn readable_by_others(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0)
-}
-
-/// The address of an instance: http or https, possibly with a path under which
-/// the instance lives.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BaseUrl(Url);
-
-impl BaseUrl {
-    /// Reads an address.
-    ///
-    /// # Errors
-    ///
-    /// [`ConfigProblem::BadUrl`] when it is no http(s) address, or carries a
-    /// user name, a query or a fragment.
-    pub fn parse(text: &str) -> Result<Self, ConfigProblem> {
-        let refuse = |value: &str, why: &str| {
-            Err(ConfigProblem::BadUrl {
-                value: value.to_owned(),
-                why: why.to_owned(),
-            })
-        };
-        let mut url = match Url::parse(text.trim()) {
-            Ok(url) => url,
-            // The text may be anything, even a password in the wrong variable.
-            Err(error) => return refuse("…", &error.to_string()),
-        };
-        if !url.username().is_empty() || url.password().is_some() {
-            return refuse("…", "it carries a user name or a password");
-        }
-        if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
-            return refuse("…", "it is neither an http nor an https address");
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            let origin = url.origin().ascii_serialization();
-            return refuse(&origin, "it has a query or a fragment");
-        }
-        let path = url.path().trim_end_matches('/').to_owned();
-        url.set_path(&path);
-        Ok(Self(url))
-    }
-
-    /// Whether the instance runs on this machine.
-    pub fn is_loopback(&self) -> bool {
-        match self.0.host() {
-            Some(Host::Domain(name)) => name == "localhost",
-            Some(Host::Ipv4(address)) => address.is_loopback(),
-            Some(Host::Ipv6(address)) => address.is_loopback(),
-            None => false,
-        }
-    }
-
-    /// The address of what lies under `segments`. Each one names exactly one
-    /// segment of the path: whatever it holds is percent-encoded.
-    pub fn under<'a>(&self, segments: impl IntoIterator<Item = &'a str>) -> Url {
-        // Encoded here rather than by the URL library, which drops tabs and line
-        // breaks first and would so make a way upwards of ".\t.".
-        let path = segments.into_iter().fold(
-            self.0.path().trim_end_matches('/').to_owned(),
-            |path, segment| format!("{path}/{}", utf8_percent_encode(segment, RESERVED)),
-        );
-        let mut url = self.0.clone();
-        url.set_path(&path);
-        url
-    }
-}
-
-impl std::fmt::Display for BaseUrl {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.0.as_str().trim_end_matches('/'))
-    }
 }
 
 #[cfg(test)]
@@ -404,6 +459,60 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn the_first_place_that_holds_a_password_wins() {
+        let secrets = tempfile::tempdir().unwrap();
+        let store = |name: &str, text: &str| {
+            let path = secrets.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+            path.display().to_string()
+        };
+        let in_file = store("mine", "of-the-file\n");
+        let account = "url = 'http://h'\nemail = 'a'\ncampaign_id = 'c'\n";
+        let credentials = secrets.path().display().to_string();
+        let with_credential = ("CREDENTIALS_DIRECTORY", credentials.as_str());
+        let password = async |key: &str, vars: &[(&str, &str)]| {
+            let (_dir, path) = write(&format!("{account}{key}\n"), 0o600);
+            let settings = Config::resolve(Some(&path), &environment(vars))
+                .settings
+                .unwrap();
+            let secret = settings.password.reveal().await.unwrap();
+            secret.expose_secret().to_owned()
+        };
+        let file = format!("password_file = '{in_file}'");
+        assert_eq!(password(&file, &[]).await, "of-the-file");
+        let command = "password_command = ['echo', 'of-the-command']";
+        assert_eq!(password(command, &[]).await, "of-the-command");
+        let variable = ("COZYVTT_PASSWORD", "of-the-variable");
+        assert_eq!(password(&file, &[variable]).await, "of-the-variable");
+        // Without such a credential the folder says nothing.
+        assert_eq!(password(&file, &[with_credential]).await, "of-the-file");
+        store("cozyvtt-password", "of-systemd");
+        let both = [variable, with_credential];
+        assert_eq!(password("password = 'in-here'", &both).await, "of-systemd");
+    }
+
+    #[test]
+    fn a_password_that_is_named_twice_or_lies_open_is_refused() {
+        let refusal = |text: &str| {
+            let (_dir, path) = write(text, 0o600);
+            Config::resolve(Some(&path), &environment(&[]))
+                .settings
+                .unwrap_err()
+                .to_string()
+        };
+        let twice = refusal("password = 'canary'\npassword_command = ['pass']\n");
+        assert!(
+            twice.contains("more than one of") && !twice.contains("canary"),
+            "{twice}"
+        );
+        let (_dir, open) = write("canary", 0o644);
+        let text = format!("password_file = '{}'\n", open.display());
+        assert!(refusal(&text).contains("chmod 600"));
+        assert!(refusal("password_file = '/nowhere'\n").contains("cannot be read"));
+    }
+
     #[test]
     fn missing_credentials_are_named_before_a_missing_campaign() {
         let dir = tempfile::tempdir().unwrap();
@@ -413,8 +522,9 @@ mod tests {
             assert!(parsed.email.is_none());
             settings(
                 BaseUrl::parse(DEFAULT_URL),
+                Ok(Access::default()),
                 environment(vars)("COZYVTT_EMAIL"),
-                environment(vars)("COZYVTT_PASSWORD").map(SecretString::from),
+                Ok(environment(vars)("COZYVTT_PASSWORD").map(Password::from)),
                 None,
                 &path,
             )
@@ -434,67 +544,6 @@ mod tests {
             .settings
             .unwrap_err();
         assert!(matches!(problem, ConfigProblem::NotThere { .. }));
-    }
-
-    #[test]
-    fn addresses_that_are_none_are_refused_and_never_quoted_with_a_password() {
-        for bad in ["", "table.example", "ftp://table.example", "https://t/?a=1"] {
-            assert!(BaseUrl::parse(bad).is_err(), "{bad}");
-        }
-        let refusal = BaseUrl::parse("https://me:canary@table.example").unwrap_err();
-        assert!(!refusal.to_string().contains("canary"));
-    }
-
-    #[test]
-    fn this_very_machine_is_recognised() {
-        let here = |text| BaseUrl::parse(text).unwrap().is_loopback();
-        assert!(
-            here("http://localhost:8899") && here("http://127.0.0.2") && here("http://[::1]:1")
-        );
-        assert!(!here("https://table.example") && !here("http://192.168.0.1"));
-    }
-
-    #[test]
-    fn nothing_can_leave_its_path_segment() {
-        let base = BaseUrl::parse("http://h:1/sub/").unwrap();
-        assert_eq!(
-            base.under(["api", "maps", "a/b?c#d%\\e"]).as_str(),
-            "http://h:1/sub/api/maps/a%2Fb%3Fc%23d%25%5Ce"
-        );
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn t_ids_01_whatever_an_id_holds_it_is_one_segment(text in "(\\PC|[./\\\\%?#\t\r\n 2eE]){0,8}") {
-            let Ok(id) = ResourceId::parse(&text) else {
-                return Ok(());
-            };
-            let base = BaseUrl::parse("http://h:1/sub").unwrap();
-            let url = base.under(["api", "maps", id.as_str(), "tokens"]);
-            let segments: Vec<_> = url.path_segments().unwrap().collect();
-            proptest::prop_assert_eq!(segments.len(), 5);
-            proptest::prop_assert_eq!((segments[2], segments[4]), ("maps", "tokens"));
-            proptest::prop_assert!(url.query().is_none() && url.fragment().is_none());
-        }
-    }
-
-    #[test]
-    fn an_id_of_invisible_characters_is_kept_whole() {
-        let base = BaseUrl::parse("http://h").unwrap();
-        for (id, segment) in [
-            (".\t.", ".%09."),
-            ("\n", "%0A"),
-            ("a\rb", "a%0Db"),
-            (" ", "%20"),
-            ("...", "..."),
-        ] {
-            let url = base.under(["maps", id, "tokens"]);
-            assert_eq!(
-                url.as_str(),
-                format!("http://h/maps/{segment}/tokens"),
-                "{id:?}"
-            );
-        }
     }
 
     #[test]

@@ -10,20 +10,22 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{BaseUrl, Config, Settings};
-use crate::hub::{Hub, Trouble};
-use crate::journal::Journal;
+use crate::audit::Audit;
+use crate::campaigns::Campaigns;
+use crate::config::Config;
+use crate::hub::Hub;
+use crate::idle::idle_for;
 use crate::listen::{ListenError, Listener};
 use crate::private::{FolderError, FolderLock};
-use crate::session::Session;
-use crate::tools::files::Files;
+use crate::session::Ground;
+use crate::session::clock::Clock;
 use crate::{control, mcp};
 
 /// How long running calls may take once the daemon is to stop; a little more
 /// than one connection gives its own.
 const DRAIN: Duration = Duration::from_secs(25);
 
-/// How long the link may take to say goodbye and the journal to commit.
+/// How long control connections may take to end.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// What a run of the daemon is started with.
@@ -35,6 +37,31 @@ pub struct Options {
     pub socket_dir: Option<PathBuf>,
     /// `--state-dir`
     pub state_dir: Option<PathBuf>,
+    /// The folder that all daemons of the user share, when it is not the usual state
+    /// folder: a daemon that is none of theirs (the demo's) has one of its own.
+    pub shared_dir: Option<PathBuf>,
+    /// `--spawned`: a shim has started it.
+    pub spawned: bool,
+    /// `--idle-exit`: after how many minutes without a client it leaves; 0 for never.
+    pub idle_exit_minutes: Option<u64>,
+}
+
+/// After how many minutes without a client a daemon leaves that a shim has started.
+const IDLE_EXIT_MINUTES: u64 = 30;
+
+impl Options {
+    /// After how long without a client the daemon leaves, if it does: the flag's word,
+    /// else the configuration's. A daemon that a shim has started leaves without either.
+    fn idle_exit(&self, config: &Config) -> Option<Duration> {
+        let usual = self.spawned.then_some(IDLE_EXIT_MINUTES);
+        let minutes = self
+            .idle_exit_minutes
+            .or(config.idle_exit_minutes)
+            .or(usual);
+        minutes
+            .filter(|minutes| *minutes > 0)
+            .map(|minutes| Duration::from_secs(minutes.saturating_mul(60)))
+    }
 }
 
 /// Why the daemon cannot run at all. A wrong configuration or a server that is
@@ -55,6 +82,16 @@ pub enum StartError {
     Listen(#[from] ListenError),
 }
 
+impl StartError {
+    /// Whether another daemon runs in the same folders.
+    pub fn is_occupied(&self) -> bool {
+        matches!(
+            self,
+            Self::Folder(FolderError::Occupied { .. }) | Self::Listen(ListenError::Taken { .. })
+        )
+    }
+}
+
 /// A daemon that is running.
 #[derive(Debug)]
 pub struct Daemon {
@@ -62,7 +99,6 @@ pub struct Daemon {
     pub hub: Arc<Hub>,
     mcp: JoinHandle<()>,
     control: JoinHandle<()>,
-    link: Option<JoinHandle<()>>,
     locks: Vec<FolderLock>,
 }
 
@@ -103,27 +139,25 @@ impl Daemon {
         tracing::info!(sockets = %socket_dir.display(), state = %state_dir.display(), "serving");
 
         let config = Config::resolve(options.config.as_deref(), environment);
-        let (session, link) = match begin(&config, &state_dir) {
-            Ok((session, link)) => (Ok(session), Some(link)),
-            Err(trouble) => {
-                tracing::error!(hop = trouble.hop, what = trouble.what, "no session");
-                (Err(trouble), None)
-            }
+        let shared_dir = options.shared_dir.clone().or_else(paths::default_state_dir);
+        let ground = Ground {
+            clock: Clock::real(),
+            folder: state_dir.clone(),
+            shared: shared_dir.unwrap_or_else(|| state_dir.clone()),
         };
-        let files = files(&config, &state_dir);
-        let hub = Arc::new(Hub::new(
-            instance(),
-            socket_dir,
-            state_dir,
-            config,
-            session,
-            files,
-        ));
+        let instance = instance();
+        let idle_exit = options.idle_exit(&config);
+        let audit = Audit::new(&state_dir);
+        let campaigns = Campaigns::open(config, ground, &instance, audit.clone());
+        let hub = Hub::new(instance, socket_dir, state_dir, campaigns, audit);
+        let hub = Arc::new(hub.leaving_after(idle_exit));
+        if let Some(limit) = idle_exit {
+            tokio::spawn(leave_when_idle(Arc::clone(&hub), limit));
+        }
         Ok(Self {
             mcp: tokio::spawn(mcp::serve(mcp, Arc::clone(&hub))),
             control: tokio::spawn(control::serve(control, Arc::clone(&hub))),
             hub,
-            link,
             locks,
         })
     }
@@ -137,9 +171,7 @@ impl Daemon {
     pub async fn run(self) {
         self.hub.stop.cancelled().await;
         tracing::info!(running = self.hub.running(), "stopping");
-        if let Ok(session) = &self.hub.session {
-            session.drain();
-        }
+        self.hub.campaigns.drain();
         let drained = timeout(DRAIN, async {
             self.hub.idle().await;
             self.mcp.await.ok();
@@ -147,19 +179,7 @@ impl Daemon {
         if drained.await.is_err() {
             tracing::warn!(running = self.hub.running(), "left calls behind");
         }
-        if let Ok(session) = &self.hub.session {
-            session.stop();
-            if let Some(link) = self.link
-                && timeout(FAREWELL, link).await.is_err()
-            {
-                tracing::warn!("the link did not say goodbye in time");
-            }
-            let high_water = session.journal.high_water();
-            let committed = timeout(FAREWELL, session.journal.committed(high_water));
-            if !matches!(committed.await, Ok(Ok(()))) {
-                tracing::error!("the newest events could not be committed");
-            }
-        }
+        self.hub.campaigns.close().await;
         // The control socket goes last, and the folders before it: who sees it gone
         // may start another daemon at once.
         drop(self.locks);
@@ -171,81 +191,16 @@ impl Daemon {
     }
 }
 
-/// Opens the journal and starts the session.
-fn begin(config: &Config, state_dir: &Path) -> Result<(Arc<Session>, JoinHandle<()>), Trouble> {
-    let settings = config.settings.clone().map_err(|problem| Trouble {
-        hop: "configuration",
-        fix: "mend the configuration, then restart cozyvttd".to_owned(),
-        what: problem.to_string(),
-    })?;
-    let path = state_dir.join(journal_name(&settings));
-    let journal = Journal::open(&path).map_err(|error| Trouble {
-        hop: "journal",
-        what: error.to_string(),
-        fix: "make the file usable, or move it away to begin a new journal, then restart cozyvttd"
-            .to_owned(),
-    })?;
-    Session::start(settings, journal).map_err(|error| Trouble {
-        hop: "rest",
-        what: format!("the HTTP client cannot be set up: {error}"),
-        fix: "check the system's TLS certificates, then restart cozyvttd".to_owned(),
-    })
-}
-
-/// Which files may be read, and where fetched documents go: to a folder of the
-/// campaign's, since ids are unique within one instance alone.
-fn files(config: &Config, state_dir: &Path) -> Files {
-    let place = config
-        .settings
-        .as_ref()
-        .map_or_else(|_| String::new(), place_name);
-    Files::new(
-        config.read_folders.clone(),
-        state_dir.join("documents").join(place),
-        std::env::home_dir(),
-    )
-}
-
-/// The journal's file: one per instance and campaign.
-fn journal_name(settings: &Settings) -> String {
-    format!("journal-{}.sqlite", place_name(settings))
-}
-
-/// A name for an instance and a campaign of it, which a person recognises. The
-/// hash keeps two apart whose names look the same.
-fn place_name(settings: &Settings) -> String {
-    let readable = |text: &str| -> String {
-        text.chars()
-            .map(|c| {
-                if c.is_ascii_alphanumeric() || c == '.' {
-                    c
-                } else {
-                    '-'
-                }
-            })
-            .take(64)
-            .collect()
-    };
-    let url = settings.url.to_string();
-    let campaign = settings.campaign.as_str();
-    let place = url
-        .split_once("://")
-        .map_or(url.as_str(), |(_, place)| place);
-    format!(
-        "{}-{}-{:08x}",
-        readable(place),
-        readable(campaign),
-        fingerprint(&settings.url, campaign)
-    )
-}
-
-/// FNV-1a, 32 bits: a name for a file, not a secret.
-fn fingerprint(url: &BaseUrl, campaign: &str) -> u32 {
-    format!("{url}\n{campaign}")
-        .bytes()
-        .fold(0x811c_9dc5, |hash, byte| {
-            (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-        })
+/// Stops the daemon once it has had no client for `limit`.
+async fn leave_when_idle(hub: Arc<Hub>, limit: Duration) {
+    let clients = hub.clients.watch_count();
+    tokio::select! {
+        () = hub.stop.cancelled() => {}
+        () = idle_for(limit, clients) => {
+            tracing::info!(minutes = limit.as_secs() / 60, "no client for a while; leaving");
+            hub.stop.cancel();
+        }
+    }
 }
 
 /// A random name for this run.
@@ -260,24 +215,29 @@ fn instance() -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::session::ids::ResourceId;
-
     use super::*;
 
     #[test]
-    fn journals_of_different_tables_never_share_a_file() {
-        let name = |url: &str, campaign: &str| {
-            journal_name(&Settings {
-                url: BaseUrl::parse(url).unwrap(),
-                email: String::new(),
-                password: String::new().into(),
-                campaign: ResourceId::parse(campaign).unwrap(),
-            })
+    fn a_daemon_leaves_when_idle_if_a_shim_started_it_or_somebody_asked_for_it() {
+        let config = |text: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("config.toml");
+            std::fs::write(&file, text).unwrap();
+            Config::resolve(Some(&file), &|_| None)
         };
-        let one = name("https://table.example/a", "c1");
-        assert!(one.starts_with("journal-table.example-a-c1-"), "{one}");
-        assert_ne!(one, name("https://table.example-a", "c1"));
-        assert_ne!(one, name("https://table.example/a", "c2"));
-        assert!(!name("https://t/", "../../etc").contains('/'));
+        let after = |spawned, flag, text| {
+            let options = Options {
+                spawned,
+                idle_exit_minutes: flag,
+                ..Options::default()
+            };
+            let limit = options.idle_exit(&config(text));
+            limit.map(|limit| limit.as_secs() / 60)
+        };
+        assert_eq!(after(false, None, ""), None);
+        assert_eq!(after(true, None, ""), Some(30));
+        assert_eq!(after(true, None, "idle_exit_minutes = 5"), Some(5));
+        assert_eq!(after(true, None, "idle_exit_minutes = 0"), None);
+        assert_eq!(after(false, Some(7), "idle_exit_minutes = 5"), Some(7));
     }
 }

@@ -3,14 +3,21 @@
 //! Calls flow downwards: `mcp` and `control` are the two faces, `tools` holds
 //! the catalog, `session` the one login and the live link, `journal` the events.
 
+pub mod audit;
+pub mod campaigns;
+pub mod clients;
 pub mod config;
 pub mod control;
 pub mod daemon;
 pub mod hub;
+mod idle;
 pub mod journal;
 pub mod listen;
+mod lock;
 pub mod logging;
 pub mod mcp;
 pub mod private;
 pub mod session;
+mod time;
 pub mod tools;
+mod writes;

@@ -1,12 +1,16 @@
 //! The daemon's program: flags, signals, exit codes.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use cozyvttd::daemon::{self, Daemon, Options};
+use cozyvtt_proto::exit::OCCUPIED;
+use cozyvttd::clients::MOST_CLIENTS;
+use cozyvttd::daemon::{self, Daemon, Options, StartError};
 use cozyvttd::logging;
 use rustix::fs::Mode;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Holds one session with a CozyVTT table for many AI agents.
@@ -19,7 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 #[command(version, after_long_help = HELP)]
 struct Arguments {
     /// The configuration file [default: cozyvtt/config.toml in the XDG config folder]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "COZYVTT_CONFIG")]
     config: Option<PathBuf>,
 
     /// The folder of the sockets [default: cozyvtt in the XDG runtime folder]
@@ -27,27 +31,53 @@ struct Arguments {
     socket_dir: Option<PathBuf>,
 
     /// The folder of the journal and the logs [default: cozyvtt in the XDG state folder]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", env = "COZYVTT_STATE_DIR")]
     state_dir: Option<PathBuf>,
+
+    /// Leave after so many minutes without an MCP client; 0 for never [default: never, 30 with --spawned]
+    #[arg(long, value_name = "MINUTES")]
+    idle_exit: Option<u64>,
+
+    /// For cozyvtt-shim, which starts the daemon so: take a session of its own, let go of
+    /// stderr once the sockets serve, leave when idle
+    #[arg(long)]
+    spawned: bool,
 
     /// What to log: error, warn, info, debug, or module=level pairs
     #[arg(long, value_name = "FILTER", env = "COZYVTT_LOG", value_parser = logging::filter)]
     log: Option<String>,
 }
 
+/// How many descriptors the daemon wants: for its most clients, and as many again for
+/// the table, its files and the control socket.
+const DESCRIPTORS: u64 = 2 * MOST_CLIENTS as u64;
+
 const HELP: &str = "\
-Configuration file:
-  url = \"https://table.example\"   (COZYVTT_URL)
-  email = \"me@example.org\"        (COZYVTT_EMAIL)
-  password = \"…\"                  (COZYVTT_PASSWORD; with it, chmod 600)
-  campaign_id = \"…\"               (COZYVTT_CAMPAIGN_ID)
-  read_folders = [\"~/games\"]      documents may be uploaded from here [default: the home]
-A variable wins over the file's value.
+Configuration file, in TOML; a variable wins over its value:
+  url = \"https://table.example\"      # COZYVTT_URL
+  email = \"me@example.org\"           # COZYVTT_EMAIL
+  campaign_id = \"…\"                  # COZYVTT_CAMPAIGN_ID
+  # One of these three, and with the first: chmod 600
+  password = \"…\"                     # COZYVTT_PASSWORD
+  # password_file = \"~/…\"            # its first line; for your eyes alone
+  # password_command = [\"pass\", \"show\", \"cozyvtt\"]
+  read_folders = [\"~/games\"]         # uploads come from here [default: the home]
+  idle_exit_minutes = 30             # as --idle-exit
+  ca_file = \"~/our-authority.pem\"    # trusted besides the system's; COZYVTT_CA_FILE
+  [extra_headers]                    # sent to the table alone, and never shown
+  X-Access = \"…\"
+  [policy]                           # what no client may do
+  deny = [\"map_delete\"]
+  [policy.clients.\"claude-code\"]     # those of this name, which is their own word
+  deny = [\"token_delete\"]
+systemd's credential cozyvtt-password wins over every other password. A daemon that has
+none of url, email, password and campaign_id takes those that a client brings along.
 
 Exit codes:
   0  stopped in order (SIGTERM, SIGINT, cozyvttctl stop)
-  1  a socket or a folder cannot be used, or another cozyvttd uses it
-  2  wrong usage";
+  1  a socket or a folder cannot be used
+  2  wrong usage
+  3  another cozyvttd uses the folders";
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -58,7 +88,10 @@ fn main() -> ExitCode {
         Err(error) => {
             // Each error tells its cause itself.
             eprintln!("cozyvttd: {error}");
-            ExitCode::FAILURE
+            match error.downcast_ref::<StartError>() {
+                Some(error) if error.is_occupied() => ExitCode::from(OCCUPIED),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }
@@ -68,13 +101,37 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         config: arguments.config.clone(),
         socket_dir: arguments.socket_dir.clone(),
         state_dir: arguments.state_dir.clone(),
+        shared_dir: None,
+        spawned: arguments.spawned,
+        idle_exit_minutes: arguments.idle_exit,
     };
+    if options.spawned {
+        // Away from the client's terminal and process group. It fails only where the
+        // process leads a group already, which is as good.
+        let _ = rustix::process::setsid();
+    }
     let state_dir = daemon::state_dir(options.state_dir.as_deref())?;
     let _log = logging::start(&state_dir, arguments.log.as_deref())?;
+    allow_many_files();
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?
         .block_on(serve(&options))
+}
+
+/// A thousand clients are a thousand descriptors, which is as many as a process gets
+/// where it does not ask for more.
+fn allow_many_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = limit
+        .maximum
+        .map_or(DESCRIPTORS, |most| most.min(DESCRIPTORS));
+    if limit.current.is_some_and(|now| now < wanted) {
+        limit.current = Some(wanted);
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
+            tracing::warn!(%error, "no more descriptors than usual");
+        }
+    }
 }
 
 async fn serve(options: &Options) -> anyhow::Result<()> {
@@ -83,6 +140,12 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let daemon = Daemon::start(options, &|name| std::env::var(name).ok())
         .inspect_err(|error| tracing::error!(%error, "cannot start"))?;
+    if options.spawned {
+        // Whoever reads it has heard enough, and may be gone tomorrow; the log goes on
+        // in its file.
+        let nowhere = File::options().write(true).open("/dev/null")?;
+        rustix::stdio::dup2_stderr(nowhere)?;
+    }
     let stop = daemon.stopper();
     tokio::spawn(async move {
         tokio::select! {
@@ -93,4 +156,27 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
     });
     daemon.run().await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use cozyvttd::config::Config;
+
+    use super::*;
+
+    #[test]
+    fn the_configuration_in_the_help_can_be_copied() {
+        let from = HELP.find("  url").unwrap();
+        let to = HELP.find("systemd's credential").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("config.toml");
+        std::fs::write(&file, HELP[from..to].replace("\"…\"", "\"x\"")).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let config = Config::resolve(Some(&file), &|_| None);
+        assert!(config.settings.is_ok(), "{:?}", config.settings);
+        assert_eq!(config.idle_exit_minutes, Some(30));
+        assert!(HELP.lines().all(|line| line.chars().count() <= 88));
+    }
 }

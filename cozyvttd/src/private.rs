@@ -1,7 +1,7 @@
-//! Folders that are ours alone, and the lock that keeps a second daemon out.
+//! Folders and files that are ours alone, and the lock that keeps a second daemon out.
 
 use std::fs::{DirBuilder, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -59,16 +59,12 @@ pub fn ensure(path: &Path) -> Result<(), FolderError> {
         path: path.into(),
         source,
     };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(|source| match source.kind() {
-            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-                FolderError::NoFolder { path: path.into() }
-            }
-            _ => unusable(source),
-        })?;
+    make(path).map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            FolderError::NoFolder { path: path.into() }
+        }
+        _ => unusable(source),
+    })?;
     let meta = path.metadata().map_err(unusable)?;
     if meta.uid() != rustix::process::geteuid().as_raw() {
         return Err(FolderError::Foreign { path: path.into() });
@@ -81,6 +77,31 @@ pub fn ensure(path: &Path) -> Result<(), FolderError> {
         });
     }
     Ok(())
+}
+
+/// Makes `path` if it is not there, 0700.
+///
+/// # Errors
+///
+/// What the system said.
+pub fn make(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Writes a file that its owner alone can read, 0600, whole or not at all; it is on
+/// the disk when this returns, whatever happens then.
+///
+/// # Errors
+///
+/// What the system said; the file is as it was before.
+pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
+    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(content)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    // The name is on the disk once the folder is.
+    File::open(folder)?.sync_all()
 }
 
 /// A folder that no other daemon uses as long as this value lives. The lock is
@@ -130,6 +151,19 @@ mod tests {
         let refusal = ensure(base.path()).unwrap_err();
         assert!(refusal.to_string().contains("chmod 700"), "{refusal}");
         assert_eq!(base.path().metadata().unwrap().mode() & 0o777, 0o755);
+    }
+
+    #[test]
+    fn a_file_is_replaced_whole_and_is_for_its_owner_alone() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("login.json");
+        for content in ["the first and longer one", "the second"] {
+            write(&path, content.as_bytes()).unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+            assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+        }
+        assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 1);
+        assert!(write(&base.path().join("none/login.json"), b"").is_err());
     }
 
     #[test]

@@ -142,18 +142,25 @@ impl Client {
         }
     }
 
-    /// Opens the event stream: with `since` first what the journal holds after
-    /// it, then live; without, live only.
+    /// Opens the event stream of a campaign, or of the daemon's own: with `since` first
+    /// what the journal holds after it, then live; without, live only.
     ///
     /// # Errors
     ///
     /// Every [`ClientError`]; a refusal of the stream is [`ClientError::Garbled`]
     /// with the daemon's words.
-    pub async fn events(&self, since: Option<u64>) -> Result<EventStream, ClientError> {
-        let path = since.map_or_else(
-            || "/events".to_owned(),
-            |since| format!("/events?since={since}"),
-        );
+    pub async fn events(
+        &self,
+        since: Option<u64>,
+        campaign: Option<&str>,
+    ) -> Result<EventStream, ClientError> {
+        let since = since.map(|since| format!("since={since}"));
+        let campaign = campaign.map(|id| {
+            let encoded: Vec<_> = id.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            format!("campaign={}", encoded.concat())
+        });
+        let query: Vec<_> = since.into_iter().chain(campaign).collect();
+        let path = format!("/events?{}", query.join("&"));
         let response = self
             .send(hyper::Request::get(Uri::new(&self.socket, &path)).body(Full::default()))
             .await?;

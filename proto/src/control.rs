@@ -4,6 +4,7 @@
 //! taken for a wish; results tolerate them, so that an older program can read
 //! a newer daemon's answer.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
@@ -46,6 +47,16 @@ method!(
     DaemonStop, "daemon.stop", NoParams => Stopping
 );
 method!(
+    /// `auth.login`: sign in, once, whatever the daemon would do by itself; lifts a
+    /// block. What CozyVTT itself has asked for, and its limit on sign-ins, still hold.
+    AuthLogin, "auth.login", LoginParams => LoginStatus
+);
+method!(
+    /// `auth.logout`: end the session at the server, forget it, and stay signed out
+    /// until `auth.login`.
+    AuthLogout, "auth.logout", NoParams => LoggedOut
+);
+method!(
     /// `tool.list`: the tools, as MCP's `tools/list` shows them.
     ToolList, "tool.list", NoParams => Tools
 );
@@ -56,6 +67,31 @@ method!(
 method!(
     /// `event.poll`: a page of the journal.
     EventPoll, "event.poll", PollParams => EventPage
+);
+
+method!(
+    /// `client.list`: who is connected to `mcp.sock`.
+    ClientList, "client.list", NoParams => Clients
+);
+method!(
+    /// `client.hold`: refuse the writes of a client, or of all and of those to come;
+    /// reads go on. It outlives a restart.
+    ClientHold, "client.hold", SomeClients => Clients
+);
+method!(
+    /// `client.release`: let a client, or all, write again, and come back where they
+    /// were sent away.
+    ClientRelease, "client.release", SomeClients => Clients
+);
+method!(
+    /// `client.kick`: end a client's connection, and refuse all that it asks for when it
+    /// comes back.
+    ClientKick, "client.kick", ThisClient => Clients
+);
+method!(
+    /// `client.tell`: a note for a client, which its next `events_poll` shows as
+    /// `system.note`.
+    ClientTell, "client.tell", TellParams => Told
 );
 
 /// For methods that take nothing.
@@ -84,8 +120,205 @@ pub struct Status {
     pub url: Option<String>,
     /// MCP clients connected now.
     pub clients: u64,
+    /// After how many seconds without a client the daemon leaves, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_exit_s: Option<u64>,
     /// The way to the table, from the daemon outwards.
     pub hops: Vec<Hop>,
+    /// The login, when one is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginStatus>,
+    /// What all clients share of what the server allows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<BudgetUse>,
+    /// How many events of which names came over the live link and are not journalled,
+    /// since the daemon started.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ignored_events: BTreeMap<String, u64>,
+    /// The campaigns that it sits in besides its own, for clients that asked for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub campaigns: Vec<OtherCampaign>,
+}
+
+/// A campaign that the daemon sits in besides its own, until ten minutes after the last
+/// client that asked for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OtherCampaign {
+    /// Its id.
+    pub id: String,
+    /// How many clients sit in it.
+    pub clients: u64,
+    /// What of the way to it is its own: websocket, campaign, journal.
+    pub hops: Vec<Hop>,
+}
+
+/// How much of a budget is used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetUse {
+    /// Of what: `requests`, `rolls` or `chat`.
+    pub name: String,
+    /// Sends within the window, those that wait included.
+    pub used: u64,
+    /// Sends that the window holds.
+    pub of: u64,
+    /// The window, in seconds.
+    pub window_s: u64,
+    /// How long the next one would wait, in seconds, rounded up.
+    pub wait_s: u64,
+}
+
+/// Where the login stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoginStatus {
+    /// Where it stands.
+    pub state: LoginPhase,
+    /// Why it is not signed in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<LoginReason>,
+    /// The same in one sentence.
+    pub detail: String,
+    /// The account's name at the table, while signed in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
+    /// When the next attempt is, while cooling down: RFC 3339, UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    /// How long that is from now, in seconds, rounded up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_s: Option<u64>,
+    /// What mends it, when a person can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+    /// What a person should know beside that: few backup codes are left, say, or the
+    /// state folder takes no writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<String>,
+    /// The sign-ins that count against CozyVTT's limit.
+    pub tally: LoginTally,
+}
+
+/// Where a login stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoginPhase {
+    /// Not signed in yet, or the server cannot be reached.
+    SignedOut,
+    /// The password is on its way.
+    SigningIn,
+    /// There is a session.
+    SignedIn,
+    /// The next attempt is at `until`.
+    CoolingDown,
+    /// There is no attempt before a person acts.
+    Blocked,
+    /// A state that this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// Why a login is not signed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LoginReason {
+    /// Blocked: CozyVTT does not accept the address and the password.
+    Rejected,
+    /// Blocked: the account asks for a second factor.
+    SecondFactor,
+    /// Blocked: an administrator has to approve the account.
+    Approval,
+    /// Blocked: the account has to change its password first.
+    PasswordChange,
+    /// Blocked: CozyVTT refuses for another reason.
+    Refused,
+    /// Blocked: a person has signed out.
+    SignedOut,
+    /// Cooling down: CozyVTT has counted too many sign-ins.
+    TooMany,
+    /// Cooling down: so that CozyVTT does not come to count too many.
+    Tally,
+    /// Cooling down: the last attempt came to nothing.
+    Failed,
+    /// Cooling down: the last attempt was only just now.
+    Spacing,
+    /// Cooling down: the password could not be fetched.
+    NoPassword,
+    /// The server cannot be reached.
+    Unreachable,
+    /// A reason that this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+/// The sign-ins that count against CozyVTT's limit: five in 15 minutes, in 1.1.2 good
+/// ones and second factors included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoginTally {
+    /// How many all of this user's daemons have sent to this instance in the window.
+    pub sent: u64,
+    /// How many they send at most.
+    pub limit: u64,
+    /// The window, in seconds.
+    pub window_s: u64,
+    /// How many are left by the server's own word, which wins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_remaining: Option<u64>,
+    /// How long that word holds, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_resets_in_s: Option<u64>,
+}
+
+/// How to sign in.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoginParams {
+    /// The second factor: the six digits of an authenticator, or a backup code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+}
+
+/// A code that works once. It is in no Debug output and no error message.
+#[derive(Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Code(String);
+
+impl Code {
+    /// The code.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Code {
+    fn from(code: String) -> Self {
+        Self(code)
+    }
+}
+
+impl std::fmt::Debug for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Code(…)")
+    }
+}
+
+impl<'de> Deserialize<'de> for Code {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // serde's own complaint about another type would quote it.
+        match Value::deserialize(deserializer)? {
+            Value::String(code) => Ok(Self(code)),
+            _ => Err(serde::de::Error::custom("code has to be a string")),
+        }
+    }
+}
+
+/// The session has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoggedOut {
+    /// The server knows it. Otherwise the session there ends by itself, in 30 days at
+    /// the latest; nobody holds its cookie any more.
+    pub ended_at_server: bool,
+    /// Why the server does not know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// The two socket files.
@@ -153,6 +386,10 @@ pub struct CallParams {
     /// The caller's folder, absolute: where its relative paths begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
+    /// The campaign's id, where that is not the daemon's own: it sits there for this, and
+    /// ten minutes more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub campaign: Option<String>,
 }
 
 /// What the tool answered.
@@ -165,7 +402,7 @@ pub struct CallResult {
 }
 
 /// Which page of the journal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PollParams {
     /// Records after this one; 0 reaches back to the oldest of the last 500.
@@ -174,6 +411,10 @@ pub struct PollParams {
     /// At most this many, 1 to 500.
     #[serde(default = "PollParams::default_limit")]
     pub limit: u32,
+    /// The campaign's id, where that is not the daemon's own: it sits there for this, and
+    /// ten minutes more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub campaign: Option<String>,
 }
 
 impl PollParams {
@@ -184,19 +425,151 @@ impl PollParams {
 
 /// A page of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and a name on the wire"
+)]
 pub struct EventPage {
-    /// Oldest first.
+    /// Oldest first. Numbers grow, not always by one: see [`EventRecord::seq`].
     pub events: Vec<EventRecord>,
-    /// The `since` of the next page: the number of this page's last record.
+    /// The `since` of the next page: the number of this page's last record, or
+    /// where this page began when it holds none.
     pub next_seq: u64,
     /// The newest record there is.
     pub high_water_seq: u64,
     /// The oldest record that is kept; one above the newest when there is none.
     pub oldest_seq: u64,
-    /// A record after `since` has been evicted.
+    /// Records after `since` are no longer kept, each of them counted in `evicted`.
     pub gap: bool,
-    /// `since` was larger than any record; the page starts over.
+    /// How many records after `since` are no longer kept, by the event's name. It
+    /// is exact for a cursor that reaches back over 20,000 lost records at most,
+    /// and an upper bound for an older one. `unknown` stands for a file that could
+    /// not be read, and is counted as one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub evicted: BTreeMap<String, u64>,
+    /// `since` was larger than any number handed out; the page starts over.
     pub cursor_reset: bool,
     /// There are more records after this page.
     pub has_more: bool,
+    /// What is written now outlives the daemon. While it is false, `note` says why.
+    #[serde(default = "EventPage::durable_unless_said")]
+    pub durable: bool,
+    /// Why new records are held in memory alone, and what mends that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl EventPage {
+    fn durable_unless_said() -> bool {
+        true
+    }
+}
+
+/// Which clients, or all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SomeClients {
+    /// A client's number, or its name, of which there may be several; without, all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+}
+
+/// Which client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThisClient {
+    /// Its number, or its name, of which there may be several.
+    pub client: String,
+}
+
+/// What to tell whom.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TellParams {
+    /// The client's number, or its name, of which there may be several.
+    pub client: String,
+    /// What to tell it, 1 to 4000 characters.
+    pub text: String,
+}
+
+/// The note is on its way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    /// The number of its record; clients find it after any smaller cursor.
+    pub seq: u64,
+    /// Those whom it is for.
+    pub clients: Vec<ClientInfo>,
+}
+
+/// Clients: all that are connected, or those that a method was about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clients {
+    /// By number.
+    pub clients: Vec<ClientInfo>,
+    /// Whoever comes now is held as well.
+    #[serde(default)]
+    pub all_held: bool,
+}
+
+/// A client of `mcp.sock`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientInfo {
+    /// Its number in this run of the daemon.
+    pub number: u64,
+    /// Its name from the MCP handshake, once it has come: its own word.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Its version from the MCP handshake.
+    #[serde(default)]
+    pub version: Option<String>,
+    /// Its process, or that of its shim.
+    #[serde(default)]
+    pub pid: Option<u32>,
+    /// The presets that it has chosen ([`crate::preset`]); empty: it sees all tools.
+    #[serde(default)]
+    pub toolsets: Vec<String>,
+    /// It sees, and may call, only tools that change nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+    /// The campaign that it has asked for, where that is not the daemon's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub campaign: Option<String>,
+    /// How long it has been connected, in seconds.
+    #[serde(default)]
+    pub connected_s: u64,
+    /// Calls so far on this connection.
+    #[serde(default)]
+    pub calls: u64,
+    /// The newest one.
+    #[serde(default)]
+    pub last_call: Option<LastCall>,
+    /// Calls that are not answered yet.
+    #[serde(default)]
+    pub waiting: u64,
+    /// How it stands with the person in charge.
+    pub state: ClientState,
+}
+
+/// A client's newest call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastCall {
+    /// The tool.
+    pub tool: String,
+    /// How long ago it came, in seconds.
+    pub ago_s: u64,
+}
+
+/// How a client stands with the person in charge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientState {
+    /// It may do what its account may.
+    Active,
+    /// Its writes are refused.
+    Held,
+    /// All its calls are refused.
+    SentAway,
+    /// A state that this version does not know.
+    #[serde(other)]
+    Unknown,
 }

@@ -87,6 +87,8 @@ pub enum ErrorKind {
     InvalidParams,
     /// There is no such tool (-32602).
     UnknownTool,
+    /// No client of that number or name is connected (-32602).
+    UnknownClient,
     /// The daemon lacks a usable configuration (-32000).
     NotConfigured,
     /// The daemon is stopping (-32000).
@@ -105,7 +107,7 @@ impl ErrorKind {
             Self::ParseError => -32700,
             Self::InvalidRequest => -32600,
             Self::MethodNotFound => -32601,
-            Self::InvalidParams | Self::UnknownTool => -32602,
+            Self::InvalidParams | Self::UnknownTool | Self::UnknownClient => -32602,
             Self::Internal => -32603,
             Self::NotConfigured | Self::Stopping | Self::Unknown => -32000,
         }

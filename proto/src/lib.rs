@@ -6,7 +6,7 @@
 //!   open a Unix socket is a client;
 //! * `control.sock` speaks HTTP/1.1 with JSON-RPC 2.0, so `curl` is a client.
 //!
-//! This crate needs nothing but serde and a few system calls, and these are the
+//! This crate needs nothing but serde, semver and a few system calls, and these are the
 //! rules for a program in any other language:
 //!
 //! # mcp.sock
@@ -18,7 +18,11 @@
 //!    ([`hello::HelloLine`]). The daemon answers with one line of the same
 //!    form: either its version and instance ([`hello::Welcome`]) or a refusal
 //!    ([`hello::Refusal`]) whose sentence says what to do; after a refusal it
-//!    closes the connection.
+//!    closes the connection. A client that reconnects announces in it the
+//!    requests that are still unanswered, and sends again only those that the
+//!    daemon's answer allows ([`hello::Resend`], [`hello::Verdict`]). What an older
+//!    daemon would pass over is listed in [`hello::ask`]: a client that asks for it
+//!    leaves when the answer's `knows` does not name it.
 //! 3. From then on every line in both directions is one JSON-RPC message of MCP,
 //!    either with the `initialize` handshake (MCP 2024-11-05 to 2025-11-25) or
 //!    with the stateless requests of MCP 2026-07-28; one connection may mix both.
@@ -35,8 +39,9 @@
 //!
 //! * `POST /rpc`: a JSON-RPC 2.0 request, answered in the response body. The
 //!   methods, with their parameters and results, are in [`control`].
-//! * `GET /events?since=N`: server-sent events; first what the journal holds
-//!   after `N` (without `since`: nothing), then live. `id:` is the sequence
+//! * `GET /events?since=N&campaign=ID`: server-sent events; first what the journal holds
+//!   after `N` (without `since`: nothing), then live; of the daemon's own campaign
+//!   without `campaign`. `id:` is the sequence
 //!   number, `event:` the event's name, `data:` an [`event::EventRecord`]. A
 //!   comment line keeps the connection alive every 15 s.
 //! * `GET /health`: `{"status":"ok","version":...,"instance":...}` as long as
@@ -44,10 +49,12 @@
 
 pub mod control;
 pub mod event;
+pub mod exit;
 pub mod hello;
 pub mod jsonrpc;
 pub mod paths;
 pub mod preset;
+pub mod text;
 
 #[cfg(feature = "client")]
 pub mod client;

@@ -13,7 +13,6 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::process::Command;
 
-use crate::binaries;
 use crate::daemon::Home;
 
 /// Which era of MCP an agent speaks.
@@ -44,9 +43,7 @@ pub struct Agent {
 impl Agent {
     /// Starts a shim, as an MCP client does, and shakes hands through it.
     pub async fn through_shim(home: &Home, era: Era) -> Result<Self> {
-        let mut command = home.command(binaries::shim());
-        command.arg("--socket-dir").arg(home.socket_dir());
-        Self::of_command(command, era).await
+        Self::of_command(home.shim_command(), era).await
     }
 
     /// Starts a shim with this command and shakes hands through it.

@@ -27,10 +27,13 @@ pub fn shim() -> &'static Path {
 
 #[expect(clippy::panic, reason = "without its binary a test cannot run")]
 fn build(package: &str, name: &str) -> PathBuf {
-    let cargo = CargoBuild::new()
-        .bin(name)
-        // Cargo sets it for a test; build scripts that look at it would run again.
-        .env_remove("CARGO_MANIFEST_DIR")
+    // Cargo sets these for a test; build scripts that look at them would run again,
+    // and everything on top of them.
+    let of_the_test = std::env::vars_os()
+        .filter_map(|(name, _)| name.into_string().ok())
+        .filter(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"));
+    let cargo = of_the_test
+        .fold(CargoBuild::new().bin(name), CargoBuild::env_remove)
         .manifest_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"));
     let cargo = if cfg!(debug_assertions) {
         // The whole workspace, so that the dependencies have the features with

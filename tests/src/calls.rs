@@ -85,13 +85,20 @@ pub fn hop<'a>(status: &'a Status, name: &str) -> Result<&'a Hop> {
     hop.with_context(|| format!("no hop {name}: {:?}", status.hops))
 }
 
+/// CozyVTT's own words for a route that it does not have.
+pub const NO_ROUTE: &str = "The requested resource does not exist";
+
 /// The sentence and the data of an HTTP error.
 pub fn http(status: u16, upstream: &Value) -> Value {
     let message = upstream["message"].as_str().unwrap_or_default();
-    let error = if status == 404 {
-        format!("Resource not found or inaccessible to the current account (HTTP 404): {message}")
-    } else {
-        format!("HTTP {status}: {message}")
+    let error = match status {
+        404 if message == NO_ROUTE => "This CozyVTT instance does not provide this feature; \
+                                       upgrade to a supported version and retry."
+            .to_owned(),
+        404 => format!(
+            "Resource not found or inaccessible to the current account (HTTP 404): {message}"
+        ),
+        _ => format!("HTTP {status}: {message}"),
     };
     json!({"ok": false, "error": error, "data": {"status": status, "upstream": upstream}})
 }

@@ -1,6 +1,7 @@
 //! A daemon process in a folder of its own.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-use crate::{PATIENCE, binaries, until};
+use crate::{PATIENCE, binaries, mounts, until};
 
 /// The variables with which the daemon is configured.
 const VARIABLES: [&str; 4] = [
@@ -63,6 +64,11 @@ impl Home {
         self.settings.push((name.to_owned(), value.to_owned()));
     }
 
+    /// Takes a variable away from the daemon.
+    pub fn unset(&mut self, name: &str) {
+        self.settings.retain(|(known, _)| known != name);
+    }
+
     /// The folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
@@ -108,10 +114,6 @@ impl Home {
     /// The command that starts the daemon here.
     pub fn daemon_command(&self) -> Result<Command> {
         let mut command = self.command(binaries::daemon());
-        let stderr = File::options()
-            .create(true)
-            .append(true)
-            .open(self.path().join("stderr"))?;
         command
             .arg("--socket-dir")
             .arg(self.socket_dir())
@@ -120,16 +122,50 @@ impl Home {
             .envs(self.settings.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(stderr);
+            .stderr(self.stderr()?);
         Ok(command)
+    }
+
+    /// The command that starts a shim here. It never starts a daemon, which nobody
+    /// would stop after the test.
+    pub fn shim_command(&self) -> Command {
+        let mut command = self.command(binaries::shim());
+        command
+            .arg("--socket-dir")
+            .arg(self.socket_dir())
+            .arg("--no-start");
+        command
+    }
+
+    fn stderr(&self) -> Result<File> {
+        let mut options = File::options();
+        let options = options.create(true).append(true);
+        Ok(options.open(self.path().join("stderr"))?)
     }
 
     /// Starts the daemon; it serves its sockets when this returns.
     pub async fn start(&self) -> Result<Daemon<'_>> {
-        let process = self
-            .daemon_command()?
-            .spawn()
-            .context("starting cozyvttd")?;
+        self.start_with(self.daemon_command()?).await
+    }
+
+    /// Starts the daemon among mounts of its own, which the shell script `mounts`
+    /// makes; `$STATE` is its state folder there. See [`mounts::possible`].
+    pub async fn start_among(&self, mounts: &str) -> Result<Daemon<'_>> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(self.state_dir())?;
+        let plain = self.daemon_command()?;
+        let mut command = mounts::behind(plain.as_std(), mounts);
+        command.env("STATE", self.state_dir()).kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stderr(self.stderr()?);
+        self.start_with(command).await
+    }
+
+    /// Starts the daemon with this command, a [`Self::daemon_command`] with more to it.
+    pub async fn start_with(&self, mut command: Command) -> Result<Daemon<'_>> {
+        let process = command.spawn().context("starting cozyvttd")?;
         let daemon = Daemon {
             home: self,
             process,
@@ -187,6 +223,7 @@ impl Home {
             name: tool.to_owned(),
             arguments: arguments.as_object().cloned().unwrap_or_default(),
             cwd: None,
+            campaign: None,
         };
         Ok(self.control().call::<ToolCall>(params, PATIENCE).await?)
     }
@@ -203,6 +240,36 @@ impl Home {
             .await
             .context("cozyvttctl did not end")?
             .context("starting cozyvttctl")
+    }
+}
+
+/// A home and the daemon that runs in it; that is killed when this value goes.
+#[derive(Debug)]
+pub struct Seated {
+    /// Goes before the home does.
+    _process: Child,
+    home: Home,
+}
+
+impl Seated {
+    /// Keeps a home together with the daemon that `start` starts in it.
+    pub async fn by(
+        home: Home,
+        start: impl AsyncFnOnce(&Home) -> Result<Daemon<'_>>,
+    ) -> Result<Self> {
+        let process = start(&home).await?.process;
+        Ok(Self {
+            _process: process,
+            home,
+        })
+    }
+}
+
+impl std::ops::Deref for Seated {
+    type Target = Home;
+
+    fn deref(&self) -> &Home {
+        &self.home
     }
 }
 

@@ -1,5 +1,6 @@
 //! A session in the test's own process, so that the test can hold its clock.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,8 +8,9 @@ use anyhow::Result;
 use cozyvtt_table::{Table, Version};
 use cozyvttd::config::Config;
 use cozyvttd::journal::Journal;
-use cozyvttd::session::Session;
+use cozyvttd::session::clock::{Clock, Hand};
 use cozyvttd::session::login::LoginState;
+use cozyvttd::session::{Ground, Session};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -18,6 +20,8 @@ use crate::until;
 pub struct InProcess {
     /// The session.
     pub session: Arc<Session>,
+    /// Moves its time of day, and lets the machine sleep.
+    pub hand: Hand,
     worker: JoinHandle<()>,
     _folder: TempDir,
 }
@@ -33,24 +37,13 @@ impl InProcess {
     /// Takes the seat of an account; signing in begins at once.
     pub fn start(table: &Table, account: &str) -> Result<Self> {
         let folder = TempDir::new()?;
-        let file = folder.path().join("config.toml");
-        std::fs::write(&file, "")?;
-        let account = table.account(account);
-        let environment = |name: &str| {
-            let value = match name {
-                "COZYVTT_URL" => table.url(),
-                "COZYVTT_EMAIL" => &account.email,
-                "COZYVTT_PASSWORD" => &account.password,
-                "COZYVTT_CAMPAIGN_ID" => table.campaign_id(),
-                _ => return None,
-            };
-            Some(value.to_owned())
-        };
-        let settings = Config::resolve(Some(&file), &environment).settings?;
+        let settings = configured(table, account, folder.path())?.settings?;
         let journal = Journal::open(&folder.path().join("journal.db"))?;
-        let (session, worker) = Session::start(settings, journal)?;
+        let (ground, hand) = ground(folder.path());
+        let (session, worker) = Session::start(settings, journal, ground)?;
         Ok(Self {
             session,
+            hand,
             worker,
             _folder: folder,
         })
@@ -76,6 +69,36 @@ impl InProcess {
         })
         .await;
     }
+}
+
+/// The configuration of a daemon for this account of the table.
+pub fn configured(table: &Table, account: &str, folder: &Path) -> Result<Config> {
+    let file = folder.join("config.toml");
+    std::fs::write(&file, "")?;
+    let account = table.account(account);
+    let environment = |name: &str| {
+        let value = match name {
+            "COZYVTT_URL" => table.url(),
+            "COZYVTT_EMAIL" => &account.email,
+            "COZYVTT_PASSWORD" => &account.password,
+            "COZYVTT_CAMPAIGN_ID" => table.campaign_id(),
+            _ => return None,
+        };
+        Some(value.to_owned())
+    };
+    Ok(Config::resolve(Some(&file), &environment))
+}
+
+/// What a daemon in this process stands on, and what moves its time of day, which follows
+/// the clock that a test lets jump.
+pub fn ground(folder: &Path) -> (Ground, Hand) {
+    let (clock, hand) = Clock::held();
+    let ground = Ground {
+        clock,
+        folder: folder.to_owned(),
+        shared: folder.to_owned(),
+    };
+    (ground, hand)
 }
 
 /// Lets the clock of this process jump; the network and the table stay alive.

@@ -5,11 +5,13 @@
 
 pub mod agent;
 pub mod asked;
+pub mod between;
 pub mod binaries;
 pub mod calls;
 pub mod captures;
 pub mod daemon;
 pub mod in_process;
+pub mod mounts;
 pub mod peer;
 pub mod raw;
 pub mod seat;

@@ -1,32 +1,27 @@
 //! A seat at the practice table: a daemon that has got there, and what it has
 //! said since.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use cozyvtt_table::{Direction, Table};
 use serde_json::json;
 
 use crate::calls::{data, event};
-use crate::daemon::{Daemon, Home};
+use crate::daemon::{Daemon, Home, Seated};
 use crate::until;
 
 /// Takes a seat; every hop is fine when this returns.
-pub async fn sit<'a>(
-    table: &Table,
-    account: &str,
-    home: &'a mut Option<Home>,
-) -> Result<Daemon<'a>> {
-    home.insert(Home::at(table, account)?)
-        .start_at_table()
-        .await
+pub async fn sit(table: &Table, account: &str) -> Result<Seated> {
+    let home = Home::at(table, account)?;
+    Seated::by(home, Home::start_at_table).await
 }
 
 /// Takes a seat; what the daemon does by itself then is over when this returns.
-pub async fn sit_settled<'a>(
-    table: &Table,
-    account: &str,
-    home: &'a mut Option<Home>,
-) -> Result<Daemon<'a>> {
-    let home: &'a Home = home.insert(Home::at(table, account)?);
+pub async fn sit_settled(table: &Table, account: &str) -> Result<Seated> {
+    Seated::by(Home::at(table, account)?, settled).await
+}
+
+/// The same for a home that there is already.
+pub async fn settled(home: &Home) -> Result<Daemon<'_>> {
     let daemon = home.start_at_table().await?;
     event(home, 0, "initiative.state").await;
     until("the campaign is known", || async {
@@ -56,5 +51,18 @@ pub async fn fence(table: &Table, home: &Home) -> Result<()> {
             .then_some(())
     })
     .await;
+    Ok(())
+}
+
+/// Holds when nothing has gone to the table since `before` ([`said`]), not even what
+/// might still be on its way.
+pub async fn nothing_said_since(before: (usize, usize), table: &Table, home: &Home) -> Result<()> {
+    fence(table, home).await?;
+    // The fence itself is one event.
+    let now = said(table);
+    ensure!(
+        now == (before.0, before.1 + 1),
+        "requests and events went from {before:?} to {now:?}, a fence included"
+    );
     Ok(())
 }

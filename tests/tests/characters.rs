@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use cozyvtt_table::{CharacterPlan, Fault, GameSystem, Reply, Scene, Table, Version, plain_sheet};
 use cozyvtt_tests::asked::asked;
 use cozyvtt_tests::calls::{data, event, failure, http, refusal};
-use cozyvtt_tests::seat::{fence, said, sit_settled};
+use cozyvtt_tests::seat::{fence, nothing_said_since, said, sit_settled};
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
@@ -46,9 +46,7 @@ async fn the_roster_and_a_sheet_are_passed_on_unchanged() -> Result<()> {
         let table = table(version).await?;
         let id = character(&table, BRANNOC)?;
         for account in ["dm", "player2", "spectator"] {
-            let mut home = None;
-            let _daemon = sit_settled(&table, account, &mut home).await?;
-            let home = home.as_ref().context("no home")?;
+            let home = &sit_settled(&table, account).await?;
             let roster = data(home, "character_list", json!({})).await?;
             let listed = roster["roster"].as_array().into_iter().flatten();
             let mut ids = listed
@@ -59,9 +57,7 @@ async fn the_roster_and_a_sheet_are_passed_on_unchanged() -> Result<()> {
             assert_eq!(answer["character"]["name"], BRANNOC, "{version}");
             assert_eq!(answer["character"]["data"], table.sheet(&id), "{version}");
         }
-        let mut home = None;
-        let _daemon = sit_settled(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit_settled(&table, "dm").await?;
         let odd = json!({"character": {"data": {"x": [1.5, null]}}, "later": {"é": "\u{202e}"}});
         let path = format!("/api/characters/{id}");
         let _armed = table.faults().route("GET", &path, reply(200, &odd));
@@ -82,9 +78,7 @@ async fn the_roster_and_a_sheet_are_passed_on_unchanged() -> Result<()> {
 #[tokio::test]
 async fn t_chr_01_a_patch_changes_what_it_names_and_nothing_else() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let path = "/api/characters/c";
     let sheet = json!({
         "hp": {"current": 9, "maximum": 12, "temporary": 0},
@@ -138,9 +132,7 @@ async fn a_patched_sheet_is_stored_at_both_releases() -> Result<()> {
         for (account, left) in [("player1", 20), ("dm", 21)] {
             let mut expected = table.sheet(&id);
             expected["hp"]["current"] = json!(left);
-            let mut home = None;
-            let _daemon = sit_settled(&table, account, &mut home).await?;
-            let home = home.as_ref().context("no home")?;
+            let home = &sit_settled(&table, account).await?;
             let patch = json!({"data": {"hp": {"current": left}}});
             let change = json!({"character_id": id, "data": patch});
             let answer = data(home, "character_update", change).await?;
@@ -155,9 +147,7 @@ async fn a_patched_sheet_is_stored_at_both_releases() -> Result<()> {
 #[tokio::test]
 async fn t_chr_02_a_sheet_that_did_not_come_is_not_overwritten() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let path = "/api/characters/c";
     let sentence = "Upstream character response is missing the data object; refusing to overwrite";
     for (body, exact) in [
@@ -186,9 +176,7 @@ async fn t_chr_02_a_sheet_that_did_not_come_is_not_overwritten() -> Result<()> {
 #[tokio::test]
 async fn t_chr_03_a_patch_in_the_wrong_place_is_not_sent() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let fields = "Provide name/data/tokenImageUrl fields; put sheet patches inside the data object";
     let sheet = "The sheet data patch must be an object; clearing the entire sheet is not allowed";
     let cases = [
@@ -214,8 +202,7 @@ async fn t_chr_03_a_patch_in_the_wrong_place_is_not_sent() -> Result<()> {
             assert!(sentence.contains(words), "{change}: {sentence}");
         }
     }
-    fence(&table, home).await?;
-    assert_eq!(said(&table), (before.0, before.1 + 1));
+    nothing_said_since(before, &table, home).await?;
     Ok(())
 }
 
@@ -224,9 +211,7 @@ async fn t_chr_03_a_patch_in_the_wrong_place_is_not_sent() -> Result<()> {
 async fn t_chr_04_patches_at_the_same_time_all_survive() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit_settled(&table, "dm").await?;
         let id = character(&table, BRANNOC)?;
         let mut expected = table.sheet(&id);
         expected["hp"]["current"] = json!(7);
@@ -261,9 +246,7 @@ async fn t_chr_04_patches_at_the_same_time_all_survive() -> Result<()> {
 #[tokio::test]
 async fn t_chr_05_what_a_release_adds_to_a_sheet_survives_a_patch() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let path = "/api/characters/c";
     let saved = json!({"message": "saved", "character": {"id": "c"}});
     let _saved = table.faults().route("PUT", path, reply(200, &saved));
@@ -306,9 +289,7 @@ async fn t_chr_05_what_a_release_adds_to_a_sheet_survives_a_patch() -> Result<()
 #[tokio::test]
 async fn t_chr_06_the_guard_is_the_very_text_that_was_read() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let path = "/api/characters/c";
     let saved = json!({"message": "saved", "character": {"id": "c"}});
     let _saved = table.faults().route("PUT", path, reply(200, &saved));
@@ -357,9 +338,7 @@ async fn t_chr_06_the_guard_is_the_very_text_that_was_read() -> Result<()> {
 #[tokio::test]
 async fn t_chr_07_a_sheet_that_somebody_else_saved_is_left_to_the_caller() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let id = character(&table, BRANNOC)?;
     let path = format!("/api/characters/{id}");
     let sheet = table.sheet(&id);
@@ -395,9 +374,7 @@ async fn t_chr_07_a_sheet_that_somebody_else_saved_is_left_to_the_caller() -> Re
 #[tokio::test]
 async fn t_env_06_what_the_server_finds_wrong_is_passed_on_and_not_tried_again() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let id = character(&table, BRANNOC)?;
     let path = format!("/api/characters/{id}");
     let body = json!({
@@ -438,9 +415,7 @@ async fn t_env_06_what_the_server_finds_wrong_is_passed_on_and_not_tried_again()
 #[tokio::test]
 async fn t_chr_08_a_character_that_the_server_left_off_the_roster_is_put_on_it() -> Result<()> {
     let table = table(Version::V1_1_2).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "player1", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "player1").await?;
     let roster = roster_path(&table);
     let before = said(&table).0;
     let answer = data(home, "character_create", json!({"name": "Hob"})).await?;
@@ -497,9 +472,7 @@ async fn t_chr_09_a_character_that_is_on_the_roster_is_not_put_there_again() -> 
         .scene(Scene::of_system(None))
         .start()
         .await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "player1", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "player1").await?;
     let roster = roster_path(&table);
     let before = said(&table).0;
     let new = json!({"name": "Hob", "data": {}, "token_image_url": "pic"});
@@ -537,9 +510,7 @@ async fn t_chr_09_a_character_that_is_on_the_roster_is_not_put_there_again() -> 
 async fn t_chr_10_a_character_is_created_with_exactly_what_was_given() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "player1", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit_settled(&table, "player1").await?;
         let campaign = table.campaign_id();
         let mut sheet = plain_sheet(Some(GameSystem::Dnd5e), "Hob");
         sheet["playerName"] = json!("Tamsin");
@@ -572,9 +543,7 @@ async fn t_chr_10_a_character_is_created_with_exactly_what_was_given() -> Result
 #[tokio::test]
 async fn t_chr_12_without_an_id_it_is_unknown_whether_there_is_a_character() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "player1", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "player1").await?;
     let path = "/api/characters";
     for body in [
         json!({}),
@@ -620,9 +589,7 @@ async fn t_chr_12_without_an_id_it_is_unknown_whether_there_is_a_character() -> 
 async fn a_character_without_a_fitting_name_or_sheet_is_refused() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "player1", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit_settled(&table, "player1").await?;
         let before = said(&table);
         let length = "name must be 1..200 characters";
         for (new, words) in [
@@ -683,9 +650,7 @@ async fn t_chr_11_a_validation_is_passed_on_and_called_unreliable() -> Result<()
             .scene(scene)
             .start()
             .await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "player1", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit_settled(&table, "player1").await?;
         for name in [BRANNOC, "Hob"] {
             let id = character(&table, name)?;
             let answer = data(home, "character_validate", json!({"character_id": id})).await?;
@@ -708,94 +673,7 @@ async fn t_chr_11_a_validation_is_passed_on_and_called_unreliable() -> Result<()
     Ok(())
 }
 
-#[tokio::test]
-async fn a_sheet_without_a_game_system_cannot_be_checked() -> Result<()> {
-    let table = Table::builder()
-        .scene(Scene::of_system(None))
-        .start()
-        .await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "player1", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
-    let id = character(&table, "The Baker")?;
-    let envelope = failure(home, "character_validate", json!({"character_id": id})).await?;
-    let error = envelope["error"].as_str().context("no sentence")?;
-    assert!(error.starts_with("HTTP 400: "), "{error}");
-    let upstream = &envelope["data"]["upstream"];
-    assert_eq!(envelope["data"]["status"], 400);
-    assert_eq!(upstream["isValid"], false);
-    assert_eq!(upstream["errors"][0]["code"], "no_game_system");
-    Ok(())
-}
-
 // ---- Refusals --------------------------------------------------------------
-
-#[tokio::test]
-async fn what_is_not_ones_own_is_refused_in_the_servers_words() -> Result<()> {
-    for version in Version::ALL {
-        let loner = CharacterPlan::new("player2", "The Loner").unassigned();
-        let scene = Scene::default().main(|campaign| campaign.character(loner));
-        let table = Table::builder()
-            .version(version)
-            .scene(scene)
-            .start()
-            .await?;
-        let id = character(&table, "Sunniva Ashlocke")?;
-        let loner = character(&table, "The Loner")?;
-        let one = json!({"character_id": id});
-        let name = json!({"character_id": id, "data": {"name": "N"}});
-        let away = json!({"character_id": loner});
-        let cases = [
-            ("dm", "character_delete", &one, "delete"),
-            ("dm", "character_validate", &one, "validate"),
-            ("dm", "character_get", &away, "view"),
-            ("player1", "character_update", &name, "edit"),
-            ("player1", "character_delete", &one, "delete"),
-            ("player1", "character_validate", &one, "validate"),
-            ("spectator", "character_update", &name, "edit"),
-            ("spectator", "character_delete", &one, "delete"),
-        ];
-        for account in ["dm", "player1", "spectator"] {
-            let mut home = None;
-            let _daemon = sit_settled(&table, account, &mut home).await?;
-            let home = home.as_ref().context("no home")?;
-            for (_, tool, arguments, what) in cases.iter().filter(|case| case.0 == account) {
-                let envelope = failure(home, tool, (*arguments).clone()).await?;
-                let body = json!({
-                    "error": "Forbidden",
-                    "message": format!("You do not have permission to {what} this character"),
-                });
-                assert_eq!(envelope, http(403, &body), "{version}, {account}, {tool}");
-            }
-        }
-        assert!(table.character_named("Sunniva Ashlocke").is_some());
-    }
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_character_that_is_not_there_is_not_found() -> Result<()> {
-    for version in Version::ALL {
-        let table = table(version).await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "player1", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
-        let name = json!({"character_id": "c", "data": {"name": "N"}});
-        for (tool, arguments) in [
-            ("character_get", json!({"character_id": "c"})),
-            ("character_update", name),
-            ("character_validate", json!({"character_id": "c"})),
-            ("character_delete", json!({"character_id": "c"})),
-        ] {
-            let before = said(&table).0;
-            let envelope = failure(home, tool, arguments).await?;
-            let body = json!({"error": "Not Found", "message": "Character not found"});
-            assert_eq!(envelope, http(404, &body), "{version}, {tool}");
-            assert_eq!(since(&table, before).len(), 1, "{version}, {tool}");
-        }
-    }
-    Ok(())
-}
 
 // ---- character_hitdice_spend -----------------------------------------------
 
@@ -814,9 +692,7 @@ async fn t_dic_04_hit_dice_are_spent_in_the_fifth_edition_alone() -> Result<()> 
             .scene(Scene::of_system(system))
             .start()
             .await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit_settled(&table, "dm").await?;
         let id = table.character_ids().remove(0);
         let campaign = format!("/api/campaigns/{}", table.campaign_id());
         let reads = table.log().count("GET", &campaign);
@@ -862,9 +738,7 @@ async fn t_dic_04_hit_dice_are_spent_in_the_fifth_edition_alone() -> Result<()> 
 async fn t_dic_05_hit_dice_that_cannot_be_meant_are_not_spent() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit_settled(&table, "dm").await?;
         let exact = "character_id is required; index must be an integer >=0";
         let before = said(&table);
         for (spend, words) in [
@@ -895,9 +769,7 @@ async fn t_dic_06_a_refusal_of_hit_dice_comes_after_the_receipt() -> Result<()> 
     let table = table(Version::V1_5).await?;
     let own = character(&table, BRANNOC)?;
     let other = character(&table, "Sunniva Ashlocke")?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "player1", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "player1").await?;
     let cases = [
         (own.as_str(), 9, "No hit dice pool at that position"),
         ("nobody", 0, "Character not found"),
@@ -928,9 +800,7 @@ async fn t_dic_06_a_refusal_of_hit_dice_comes_after_the_receipt() -> Result<()> 
 #[tokio::test]
 async fn an_old_release_ignores_hit_dice_and_the_receipt_claims_nothing_else() -> Result<()> {
     let table = table(Version::V1_1_2).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "player1", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "player1").await?;
     let id = character(&table, BRANNOC)?;
     let sheet = table.sheet(&id);
     let spend = json!({"character_id": id, "index": 0});

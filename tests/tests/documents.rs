@@ -8,7 +8,6 @@ use anyhow::{Context as _, Result, ensure};
 use cozyvtt_table::{DocumentPlan, Exchange, Fault, Reply, Scene, Table, Version};
 use cozyvtt_tests::agent::{Agent, Era};
 use cozyvtt_tests::asked::only;
-use cozyvtt_tests::binaries;
 use cozyvtt_tests::calls::{data, failure, refusal};
 use cozyvtt_tests::daemon::Home;
 use cozyvtt_tests::raw::files_below;
@@ -30,11 +29,8 @@ const MOST: usize = 900 * 1024;
 
 /// An agent whose client works in `folder`.
 async fn agent_in(home: &Home, folder: &Path) -> Result<Agent> {
-    let mut command = home.command(binaries::shim());
-    command
-        .arg("--socket-dir")
-        .arg(home.socket_dir())
-        .current_dir(folder);
+    let mut command = home.shim_command();
+    command.current_dir(folder);
     Agent::of_command(command, Era::Handshake).await
 }
 
@@ -105,9 +101,7 @@ async fn reading_room() -> Result<Table> {
 #[tokio::test]
 async fn t_doc_01_a_file_of_the_clients_folder_is_uploaded_with_its_fields() -> Result<()> {
     let table = Table::builder().start().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "dm").await?;
     let agent = agent_in(home, &notes(home)?).await?;
     let arguments = json!({
         "file_path": "Bell rhyme.md", "scope": "CAMPAIGN", "tags": ["A", "B"],
@@ -143,9 +137,7 @@ async fn t_doc_01_a_file_of_the_clients_folder_is_uploaded_with_its_fields() -> 
 #[tokio::test]
 async fn an_upload_sends_no_field_that_was_not_given() -> Result<()> {
     let table = Table::builder().start().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "player1", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "player1").await?;
     let agent = agent_in(home, &notes(home)?).await?;
     for (file, mime, bytes) in [
         ("handout.pdf", "application/pdf", PDF),
@@ -179,9 +171,7 @@ async fn an_upload_sends_no_field_that_was_not_given() -> Result<()> {
 #[tokio::test]
 async fn t_doc_07_what_is_no_document_of_the_clients_folder_is_not_read() -> Result<()> {
     let table = Table::builder().start().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "dm").await?;
     let folder = notes(home)?;
     std::fs::create_dir(folder.join("folder.md"))?;
     std::fs::write(folder.join("letter.docx"), "text")?;
@@ -222,9 +212,7 @@ async fn t_doc_07_what_is_no_document_of_the_clients_folder_is_not_read() -> Res
 #[tokio::test]
 async fn t_env_04_an_upload_that_the_server_refuses_is_not_tried_otherwise() -> Result<()> {
     let table = Table::builder().start().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "dm").await?;
     let agent = agent_in(home, &notes(home)?).await?;
     for (status, message) in [(400, "Invalid asset type"), (413, "File too large")] {
         table.log().clear();
@@ -250,9 +238,7 @@ async fn t_env_04_an_upload_that_the_server_refuses_is_not_tried_otherwise() -> 
 #[tokio::test]
 async fn t_env_04_an_old_server_takes_no_documents_and_is_asked_once() -> Result<()> {
     let table = Table::builder().version(Version::V1_1_2).start().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "dm").await?;
     let agent = agent_in(home, &notes(home)?).await?;
     let arguments = json!({"file_path": "handout.pdf"});
     let envelope = agent_failure(&agent, "document_upload", arguments).await?;
@@ -269,9 +255,7 @@ async fn t_env_04_an_old_server_takes_no_documents_and_is_asked_once() -> Result
 async fn t_rst_05_an_upload_is_repeated_whole_after_too_many_requests_or_a_lost_session()
 -> Result<()> {
     let table = Table::builder().start().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "dm").await?;
     let agent = agent_in(home, &notes(home)?).await?;
     for (status, file) in [(429, "handout.pdf"), (401, "Bell rhyme.md")] {
         table.log().clear();
@@ -306,9 +290,7 @@ async fn t_rst_05_an_upload_is_repeated_whole_after_too_many_requests_or_a_lost_
 async fn t_doc_02_text_comes_back_whole_and_a_pdf_lies_in_one_file_of_the_state_folder()
 -> Result<()> {
     let table = reading_room().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "player1", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "player1").await?;
     let downloads = home.state_dir().join("documents");
     for (name, text) in [("House rules", "Be kind.\n"), ("Primer", "# Grüße\n")] {
         let id = id_of(&table, name)?;
@@ -359,9 +341,7 @@ async fn t_doc_02_text_comes_back_whole_and_a_pdf_lies_in_one_file_of_the_state_
 async fn t_doc_06_other_bytes_are_kept_as_bin_and_nothing_is_written_through_a_link() -> Result<()>
 {
     let table = reading_room().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "dm").await?;
     let id = id_of(&table, "Chart")?;
     let path = format!("{DOCUMENTS}/{id}");
     let bytes = Reply::text(200, "Application/Octet-Stream", "\u{1}\u{2}");
@@ -393,14 +373,13 @@ async fn t_doc_06_other_bytes_are_kept_as_bin_and_nothing_is_written_through_a_l
 #[tokio::test]
 async fn text_in_another_charset_is_read_as_such_and_an_unknown_one_is_refused() -> Result<()> {
     let table = reading_room().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "dm").await?;
     let id = id_of(&table, "Chart")?;
     let path = format!("{DOCUMENTS}/{id}");
     let read = || data(home, "document_read", json!({"document_id": id}));
     for (kind, content) in [
         ("text/plain; charset=ISO-8859-1", "Ã¼"),
+        ("text/plain; charset=shift_jis", "ﾃｼ"),
         ("text/markdown; charset=utf-8", "ü"),
         ("text/markdown", "ü"),
     ] {
@@ -415,12 +394,12 @@ async fn text_in_another_charset_is_read_as_such_and_an_unknown_one_is_refused()
         );
         armed.off();
     }
-    let reply = Reply::text(200, "text/plain; charset=utf-16", "ü");
+    let reply = Reply::text(200, "text/plain; charset=klingon", "ü");
     let _armed = table.faults().route("GET", &path, Fault::Answer(reply));
     let envelope = failure(home, "document_read", json!({"document_id": id})).await?;
     assert_eq!(
         envelope["error"],
-        "the document's text cannot be read as utf-16"
+        "the document's text cannot be read as klingon"
     );
     Ok(())
 }
@@ -431,9 +410,7 @@ async fn text_in_another_charset_is_read_as_such_and_an_unknown_one_is_refused()
 #[tokio::test]
 async fn t_doc_03_a_document_is_written_rewritten_shared_and_taken_away() -> Result<()> {
     let table = Table::builder().start().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "dm").await?;
     let content = "  kept as it is \n\t\u{c}\r\n ";
     let arguments = json!({
         "name": "  Rumours ", "format": "md", "content": content, "scope": "CAMPAIGN",
@@ -499,9 +476,7 @@ async fn t_doc_04_an_admin_is_shown_their_own_personal_documents_alone() -> Resu
         if admin {
             table.set_platform_admin("dm");
         }
-        let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit(&table, "dm").await?;
         let (me, campaign) = (&table.account("dm").user_id, table.campaign_id());
         for scope in scopes {
             table.log().clear();
@@ -529,9 +504,7 @@ async fn t_doc_04_an_admin_is_shown_their_own_personal_documents_alone() -> Resu
 #[tokio::test]
 async fn the_library_is_paged_and_searched_as_asked() -> Result<()> {
     let table = reading_room().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "dm").await?;
     let other = NOBODYS;
     for (arguments, query) in [
         (
@@ -567,9 +540,7 @@ async fn the_library_is_paged_and_searched_as_asked() -> Result<()> {
 #[tokio::test]
 async fn the_campaigns_documents_are_its_own_and_the_shared_ones() -> Result<()> {
     let table = reading_room().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "player2", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "player2").await?;
     let answer = data(home, "campaign_document_list", json!({})).await?;
     let documents = answer["documents"].as_array().context("no documents")?;
     assert!(
@@ -592,9 +563,7 @@ async fn the_campaigns_documents_are_its_own_and_the_shared_ones() -> Result<()>
 #[tokio::test]
 async fn t_doc_05_control_characters_and_too_much_text_never_reach_the_wire() -> Result<()> {
     let table = Table::builder().start().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "dm").await?;
     table.log().clear();
     let controls = "Document contains disallowed control characters";
     let limit = "Typed document creation/editing is limited to 900 KiB UTF-8; use document_upload \
@@ -628,9 +597,7 @@ async fn t_doc_05_control_characters_and_too_much_text_never_reach_the_wire() ->
 #[tokio::test]
 async fn t_doc_06_tabs_line_ends_form_feeds_and_nothing_at_all_are_content() -> Result<()> {
     let table = Table::builder().start().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "dm").await?;
     let arguments = json!({"name": "Blank", "format": "txt", "content": "x"});
     let answer = data(home, "document_create", arguments).await?;
     for content in ["\t", "\n", "\u{c}", "\r", ""] {
@@ -645,9 +612,7 @@ async fn t_doc_06_tabs_line_ends_form_feeds_and_nothing_at_all_are_content() -> 
 #[tokio::test]
 async fn arguments_that_do_not_fit_are_explained_and_never_reach_the_wire() -> Result<()> {
     let table = Table::builder().start().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "dm").await?;
     table.log().clear();
     let named = "name must be 1..200 characters; format must be txt/md";
     let bounds = "page must be >=1 and limit must be in 1..100";
@@ -761,9 +726,7 @@ async fn t_env_03_a_missing_route_and_a_missing_document_are_told_apart_by_all_n
         (Version::V1_5, "Document not found", NOT_FOUND),
     ] {
         let table = Table::builder().version(version).start().await?;
-        let mut home = None;
-        let _daemon = sit(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit(&table, "dm").await?;
         let agent = agent_in(home, &notes(home)?).await?;
         let body = json!({"error": "Not Found", "message": message});
         for (tool, arguments, method, path) in nine(&table) {
@@ -787,9 +750,7 @@ async fn t_env_03_a_missing_route_and_a_missing_document_are_told_apart_by_all_n
 #[tokio::test]
 async fn t_env_03_an_old_server_has_none_of_the_routes_for_documents() -> Result<()> {
     let table = Table::builder().version(Version::V1_1_2).start().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit(&table, "dm").await?;
     for (tool, arguments, method, path) in nine(&table) {
         let sentence = match tool {
             "document_upload" => continue,
@@ -808,102 +769,19 @@ async fn t_env_03_an_old_server_has_none_of_the_routes_for_documents() -> Result
 }
 
 #[tokio::test]
-async fn what_a_player_may_not_do_with_documents_is_refused_in_the_servers_words() -> Result<()> {
-    let table = reading_room().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "player2", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
-    let id = |name: &str| id_of(&table, name);
-    let read = |id: String| json!({"document_id": id});
-    let write = |id: String| json!({"document_id": id, "content": "mine"});
-    let create = |scope: &str| json!({"name": "n", "format": "md", "content": "", "scope": scope});
-    let hidden = NOT_FOUND;
-    let cases = [
-        ("document_read", read(id("Plot")?), hidden),
-        ("document_read", read(NOBODYS.to_owned()), hidden),
-        ("document_update", write(id("House rules")?), hidden),
-        (
-            "document_create",
-            create("CAMPAIGN"),
-            "HTTP 403: Only the DM can upload this kind of asset to the campaign",
-        ),
-        (
-            "document_create",
-            create("GLOBAL"),
-            "HTTP 403: You do not have permission to upload global assets",
-        ),
-        (
-            "document_delete",
-            read(id("House rules")?),
-            "HTTP 403: You do not have permission to delete this asset",
-        ),
-    ];
-    let before = table.documents();
-    for (tool, arguments, sentence) in cases {
-        let named = arguments.to_string();
-        let envelope = failure(home, tool, arguments).await?;
-        assert_eq!(envelope["error"], sentence, "{tool} {named}");
-    }
-    for tool in ["document_share", "document_unshare"] {
-        let envelope = failure(home, tool, read(id("House rules")?)).await?;
-        assert_eq!(envelope["data"]["status"], 403, "{tool}: {envelope}");
-    }
-    assert_eq!(table.documents(), before);
-    Ok(())
-}
-
-#[tokio::test]
-async fn what_a_dm_may_not_do_with_documents_is_refused_in_the_servers_words() -> Result<()> {
-    let table = reading_room().await?;
-    let mut home = None;
-    let _daemon = sit(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
-    let folder = notes(home)?;
-    std::fs::write(folder.join("picture.txt"), b"\x89PNG\r\n\x1a\n")?;
-    let id = |name: &str| id_of(&table, name);
-    let unshared = "Resource not found or inaccessible to the current account (HTTP 404): \
-                    That document is not shared with this campaign";
-    let cases = [
-        (
-            "document_update",
-            json!({"document_id": id("Chart")?, "content": ""}),
-            "HTTP 400: Only text documents can be edited",
-        ),
-        (
-            "document_share",
-            json!({"document_id": id("Party log")?}),
-            "HTTP 403: You can only share your own documents and global ones",
-        ),
-        (
-            "document_share",
-            json!({"document_id": id("Diary")?}),
-            NOT_FOUND,
-        ),
-        (
-            "document_share",
-            json!({"document_id": "no-uuid"}),
-            "HTTP 400: assetId must be a valid UUID",
-        ),
-        (
-            "document_unshare",
-            json!({"document_id": id("House rules")?}),
-            unshared,
-        ),
-    ];
-    let before = table.documents();
-    for (tool, arguments, sentence) in cases {
-        let named = arguments.to_string();
-        let envelope = failure(home, tool, arguments).await?;
-        assert_eq!(envelope["error"], sentence, "{tool} {named}");
-    }
-    let agent = agent_in(home, &folder).await?;
-    let arguments = json!({"file_path": "picture.txt"});
-    let envelope = agent_failure(&agent, "document_upload", arguments).await?;
-    assert_eq!(
-        envelope["error"],
-        "HTTP 400: Invalid file type for DOCUMENT: image/png is none of application/pdf, \
-         text/plain, text/markdown"
-    );
-    assert_eq!(table.documents(), before);
+async fn what_a_server_lacks_is_remembered_over_a_restart() -> Result<()> {
+    let table = Table::builder().version(Version::V1_1_2).start().await?;
+    let home = Home::at(&table, "dm")?;
+    let documents = async || {
+        let campaign = data(&home, "campaign_get", json!({})).await?;
+        anyhow::Ok(campaign["features"]["documents"].clone())
+    };
+    let daemon = home.start_at_table().await?;
+    assert_eq!(documents().await?, "unknown");
+    failure(&home, "campaign_document_list", json!({})).await?;
+    assert_eq!(documents().await?, false);
+    daemon.stop().await?;
+    let _daemon = home.start_at_table().await?;
+    assert_eq!(documents().await?, false);
     Ok(())
 }

@@ -7,7 +7,7 @@ use cozyvtt_table::{CampaignPlan, Fault, Reply, Scene, Table, Version};
 use cozyvtt_tests::asked::{asked, campaign_path};
 use cozyvtt_tests::calls::{data, event, failure, high_water, http, refusal};
 use cozyvtt_tests::daemon::Home;
-use cozyvtt_tests::seat::{fence, said, sit_settled};
+use cozyvtt_tests::seat::{fence, nothing_said_since, said, sit_settled};
 use serde_json::{Value, json};
 
 const NONE_ACTIVE: &str = "The current campaign has no active session to pause or end";
@@ -46,9 +46,7 @@ async fn start(home: &Home) -> Result<String> {
 async fn t_ses_01_an_evening_is_started_paused_and_ended() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit_settled(&table, "dm").await?;
         let campaign = campaign_path(&table);
         let before = said(&table);
         let told = high_water(home).await?;
@@ -100,9 +98,7 @@ async fn t_ses_01_an_evening_is_started_paused_and_ended() -> Result<()> {
 async fn t_ses_02_without_an_active_session_nothing_is_written() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit_settled(&table, "dm").await?;
         let campaign = campaign_path(&table);
         for action in ["pause", "end"] {
             let before = said(&table).0;
@@ -132,9 +128,7 @@ async fn t_ses_02_without_an_active_session_nothing_is_written() -> Result<()> {
 #[tokio::test]
 async fn t_ses_03_recaps_are_listed_rewritten_and_cleared() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let campaign = campaign_path(&table);
     let id = start(home).await?;
     let end = json!({"action": "end", "notes": "The bell rang.", "save_state": false});
@@ -195,9 +189,7 @@ async fn t_ses_03_recaps_are_listed_rewritten_and_cleared() -> Result<()> {
 #[tokio::test]
 async fn t_ses_04_notes_in_the_wrong_place_or_too_long_are_not_sent() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let id = start(home).await?;
     let long = "é".repeat(2001);
     let blanks = " ".repeat(2001);
@@ -248,8 +240,7 @@ async fn t_ses_04_notes_in_the_wrong_place_or_too_long_are_not_sent() -> Result<
             assert!(sentence.contains(words), "{tool}: {sentence}");
         }
     }
-    fence(&table, home).await?;
-    assert_eq!(said(&table), (before.0, before.1 + 1));
+    nothing_said_since(before, &table, home).await?;
     // The limit itself is kept, counted in characters.
     let full = "é".repeat(2000);
     let change = json!({"session_id": id, "notes": full});
@@ -260,33 +251,9 @@ async fn t_ses_04_notes_in_the_wrong_place_or_too_long_are_not_sent() -> Result<
 }
 
 #[tokio::test]
-async fn a_second_session_is_refused_in_the_servers_words() -> Result<()> {
-    for version in Version::ALL {
-        let table = table(version).await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
-        start(home).await?;
-        let change = json!({"action": "start"});
-        let envelope = failure(home, "session_manage", change).await?;
-        let body = json!({
-            "error": "Bad Request",
-            "message": "A session is already active. Please end or pause the current session \
-                        first.",
-        });
-        assert_eq!(envelope, http(400, &body), "{version}");
-        let path = format!("{}/sessions", campaign_path(&table));
-        assert_eq!(table.log().count("POST", &path), 2, "{version}");
-    }
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_session_that_ended_meanwhile_is_told_with_the_servers_answer() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let campaign = campaign_path(&table);
     let id = start(home).await?;
     manage(home, "end").await?;
@@ -337,9 +304,7 @@ async fn a_session_that_ended_meanwhile_is_told_with_the_servers_answer() -> Res
 #[tokio::test]
 async fn an_answer_that_is_none_leaves_it_unknown_whether_a_session_began() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let path = format!("{}/sessions", campaign_path(&table));
     let armed = table.faults().route("POST", &path, Fault::Html);
     let change = json!({"action": "start"});
@@ -354,49 +319,9 @@ async fn an_answer_that_is_none_leaves_it_unknown_whether_a_session_began() -> R
 }
 
 #[tokio::test]
-async fn only_the_dm_manages_evenings_and_everybody_reads_of_them() -> Result<()> {
-    for version in Version::ALL {
-        let table = table(version).await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
-        let id = start(home).await?;
-        let campaign = campaign_path(&table);
-        for account in ["player1", "spectator"] {
-            let mut home = None;
-            let _daemon = sit_settled(&table, account, &mut home).await?;
-            let home = home.as_ref().context("no home")?;
-            let body = json!({
-                "error": "Forbidden",
-                "message": "This action requires Dungeon Master (DM) role",
-            });
-            for action in ["start", "pause", "end"] {
-                let change = json!({"action": action});
-                let envelope = failure(home, "session_manage", change).await?;
-                assert_eq!(envelope, http(403, &body), "{version}, {account}, {action}");
-            }
-            if version == Version::V1_5 {
-                let change = json!({"session_id": id, "notes": "n"});
-                let envelope = failure(home, "session_notes_update", change).await?;
-                assert_eq!(envelope, http(403, &body), "{account}");
-                let listed = data(home, "session_list", json!({})).await?;
-                assert_eq!(listed["sessions"][0]["id"], *id, "{account}");
-            }
-        }
-        let read = data(home, "campaign_get", json!({})).await?;
-        assert_eq!(read["campaign"]["status"], "ACTIVE", "{version}");
-        let path = format!("{campaign}/sessions/{id}/pause");
-        assert_eq!(table.log().count("PUT", &path), 2, "{version}");
-    }
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_release_without_recaps_says_so_every_time_anew() -> Result<()> {
     let table = table(Version::V1_1_2).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let id = start(home).await?;
     let sentence = "This CozyVTT instance does not provide this feature; upgrade to a supported \
                     version and retry.";

@@ -7,7 +7,7 @@ use cozyvtt_table::{Direction, GameSystem, Scene, SocketFault, Table, Version};
 use cozyvtt_tests::asked::token;
 use cozyvtt_tests::calls::{data, event, failure, high_water, refusal};
 use cozyvtt_tests::daemon::Home;
-use cozyvtt_tests::seat::{fence, said, sit_settled};
+use cozyvtt_tests::seat::{fence, nothing_said_since, said, sit_settled};
 use cozyvtt_tests::until;
 use serde_json::{Value, json};
 
@@ -47,9 +47,7 @@ fn order(state: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn t_int_01_a_change_that_lacks_something_is_not_sent() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let actions = "action must be one of ['add', 'end', 'next', 'remove', 'reorder', 'roll', \
                    'set', 'start']";
     let add = "add requires token_id and map_id";
@@ -101,8 +99,7 @@ async fn t_int_01_a_change_that_lacks_something_is_not_sent() -> Result<()> {
             assert!(sentence.contains(words), "{change}: {sentence}");
         }
     }
-    fence(&table, home).await?;
-    assert_eq!(said(&table), (before.0, before.1 + 1));
+    nothing_said_since(before, &table, home).await?;
     Ok(())
 }
 
@@ -121,9 +118,7 @@ async fn t_int_02_initiative_is_rolled_where_the_rules_roll_it() -> Result<()> {
             .scene(Scene::of_system(system))
             .start()
             .await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit_settled(&table, "dm").await?;
         let map = table.current_map().context("no map")?;
         let token = table.tokens(&map)[2]["id"].clone();
         let before = said(&table);
@@ -168,9 +163,7 @@ async fn t_int_02_initiative_is_rolled_where_the_rules_roll_it() -> Result<()> {
 async fn t_int_03_a_whole_fight_is_managed() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit_settled(&table, "dm").await?;
         let (map, brannoc) = token(&table, "Brannoc")?;
         let (_, stalker) = token(&table, "Reed Stalker")?;
         let place =
@@ -237,9 +230,7 @@ async fn t_int_03_a_whole_fight_is_managed() -> Result<()> {
 #[tokio::test]
 async fn an_action_is_read_in_any_case_and_named_in_small_letters() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let answer = data(home, "initiative_manage", json!({"action": " END\n"})).await?;
     assert_eq!(answer["action"], "end");
     assert_eq!(answer["payload"], json!({}));
@@ -250,105 +241,6 @@ async fn an_action_is_read_in_any_case_and_named_in_small_letters() -> Result<()
     Ok(())
 }
 
-#[tokio::test]
-async fn what_the_table_refuses_comes_after_the_receipt() -> Result<()> {
-    for version in Version::ALL {
-        let table = table(version).await?;
-        let (map, brannoc) = token(&table, "Brannoc")?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
-        let add = json!({"action": "add", "token_id": brannoc, "map_id": map});
-        manage(home, add.clone(), "initiative.state").await?;
-        manage(home, json!({"action": "end"}), "initiative.state").await?;
-        let cases = [
-            (
-                json!({"action": "start"}),
-                "Add combatants before starting combat",
-            ),
-            (json!({"action": "next"}), "Combat is not active"),
-            (
-                json!({"action": "add", "token_id": "t", "map_id": map}),
-                "Token not found",
-            ),
-            (
-                json!({"action": "set", "token_id": brannoc, "map_id": "m", "value": 1}),
-                "Map not found",
-            ),
-        ];
-        for (change, sentence) in cases {
-            let refused = manage(home, change.clone(), "system.error").await?;
-            assert!(
-                refused.to_string().contains(sentence),
-                "{version}, {change}: {refused}"
-            );
-        }
-        manage(home, add.clone(), "initiative.state").await?;
-        let refused = manage(home, add, "system.error").await?;
-        let sentence = "Token is already in initiative";
-        assert!(refused.to_string().contains(sentence), "{refused}");
-        let page = data(home, "events_poll", json!({})).await?;
-        assert_eq!(page["authenticated"], true, "{version}");
-    }
-    Ok(())
-}
-
-#[tokio::test]
-async fn what_only_the_dm_may_is_refused_to_others_after_the_receipt() -> Result<()> {
-    for version in Version::ALL {
-        let table = table(version).await?;
-        let (map, brannoc) = token(&table, "Brannoc")?;
-        let (_, sunniva) = token(&table, "Sunniva")?;
-        let place =
-            |action: &str, token: &str| json!({"action": action, "token_id": token, "map_id": map});
-        let mut set = place("set", &brannoc);
-        set["value"] = json!(3);
-        let reorder = json!({"action": "reorder", "ordered_token_ids": [brannoc]});
-        let mut cases = vec![
-            (place("add", &brannoc), "Only the DM can modify initiative"),
-            (
-                json!({"action": "remove", "token_id": brannoc}),
-                "Only the DM can modify initiative",
-            ),
-            (set, "Only the DM can modify initiative"),
-            (reorder, "Only the DM can reorder initiative"),
-            (json!({"action": "start"}), "Only the DM can start combat"),
-            (
-                json!({"action": "next"}),
-                "Only the DM can advance the turn",
-            ),
-            (json!({"action": "end"}), "Only the DM can end combat"),
-        ];
-        if version == Version::V1_5 {
-            // There a player rolls for a token of theirs that the DM has listed.
-            cases.push((
-                place("roll", &sunniva),
-                "You can only roll initiative for your own token",
-            ));
-            cases.push((
-                place("roll", &brannoc),
-                "That token is not in the initiative order yet",
-            ));
-        } else {
-            cases.push((place("roll", &brannoc), "Only the DM can roll initiative"));
-        }
-        let mut home = None;
-        let _daemon = sit_settled(&table, "player1", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
-        for (change, sentence) in cases {
-            let refused = manage(home, change.clone(), "system.error").await?;
-            assert!(
-                refused.to_string().contains(sentence),
-                "{version}, {change}: {refused}"
-            );
-        }
-        let read = data(home, "initiative_read", json!({})).await?;
-        assert_eq!(read["state"]["combatants"], json!([]), "{version}");
-        assert_eq!(read["stale"], false, "{version}");
-    }
-    Ok(())
-}
-
 // ---- initiative_read -------------------------------------------------------
 
 /// T-INT-04
@@ -356,9 +248,7 @@ async fn what_only_the_dm_may_is_refused_to_others_after_the_receipt() -> Result
 async fn t_int_04_an_old_order_is_never_given_as_a_fresh_one() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit_settled(&table, "dm").await?;
         let state = json!({
             "active": true, "round": 3, "currentTokenId": "t",
             "combatants": [{"tokenId": "t", "initiative": 7.5, "later": [1]}],
@@ -391,9 +281,7 @@ async fn t_int_04_an_old_order_is_never_given_as_a_fresh_one() -> Result<()> {
 #[tokio::test]
 async fn t_int_05_an_order_that_comes_while_one_waits_is_fresh() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let since = high_water(home).await?;
     let answer = data(home, "initiative_read", json!({})).await?;
     let record = event(home, since, "initiative.state").await;
@@ -430,9 +318,7 @@ async fn t_int_05_an_order_that_comes_while_one_waits_is_fresh() -> Result<()> {
 async fn t_int_06_an_order_of_an_earlier_connection_is_not_known_any_more() -> Result<()> {
     for version in Version::ALL {
         let table = table(version).await?;
-        let mut home = None;
-        let _daemon = sit_settled(&table, "dm", &mut home).await?;
-        let home = home.as_ref().context("no home")?;
+        let home = &sit_settled(&table, "dm").await?;
         let cached = data(home, "initiative_read", json!({"refresh": false})).await?;
         assert_eq!(cached["state"]["active"], false, "{version}");
         let _deaf = table.faults().socket(SocketFault::Swallow(ASKS.to_owned()));
@@ -464,9 +350,7 @@ async fn t_int_06_an_order_of_an_earlier_connection_is_not_known_any_more() -> R
 #[tokio::test]
 async fn without_a_link_there_is_no_order() -> Result<()> {
     let table = table(Version::V1_5).await?;
-    let mut home = None;
-    let _daemon = sit_settled(&table, "dm", &mut home).await?;
-    let home = home.as_ref().context("no home")?;
+    let home = &sit_settled(&table, "dm").await?;
     let _closed = table.faults().socket(SocketFault::RefuseHandshake(503));
     table.close_sockets();
     until("the link is down", || async {

@@ -21,7 +21,11 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 async fn page(home: &Home, since: u64) -> Result<EventPage> {
-    let params = PollParams { since, limit: 500 };
+    let params = PollParams {
+        since,
+        limit: 500,
+        campaign: None,
+    };
     Ok(home.control().call::<EventPoll>(params, PATIENCE).await?)
 }
 
@@ -60,7 +64,10 @@ async fn refused(home: &Home, socket_dir: &Path, state_dir: &Path) -> Result<Str
         .await
         .context("it started after all")??;
     let stderr = String::from_utf8(stderr)?;
-    assert_eq!(status.code(), Some(1), "{stderr}");
+    let in_use = stderr.contains("in use by another cozyvttd");
+    // Whoever started it can tell that another one runs.
+    let code = if in_use { 3 } else { 1 };
+    assert_eq!(status.code(), Some(code), "{stderr}");
     // The last line is for the person who started it; what comes before is log.
     let sentence = stderr.lines().last().unwrap_or_default();
     assert!(sentence.starts_with("cozyvttd: "), "{stderr}");
@@ -282,7 +289,8 @@ async fn the_journal_goes_on_after_a_stop_and_after_a_kill() -> Result<()> {
         // A cursor from before the restart reads on as if there had been none.
         let on = page(&home, spoken.seq).await?;
         assert!(!on.gap && !on.cursor_reset, "{signal:?}: {on:?}");
-        assert_eq!(on.events.last(), Some(&next));
+        // What was missed meanwhile may be read again after it.
+        assert!(on.events.contains(&next), "{signal:?}: {on:?}");
     }
     Ok(())
 }

@@ -371,6 +371,7 @@ async fn a_hello_is_welcomed_and_mcp_follows() -> Result<()> {
         welcome,
         json!({"cozyvtt": {
             "protocol": PROTOCOL, "version": status.version, "instance": status.instance,
+            "knows": ["read_only", "expects", "settings"],
         }})
     );
     wire.shake_hands().await?;
@@ -388,7 +389,7 @@ async fn a_hello_of_another_protocol_is_refused_with_both_versions_and_the_mend(
     assert_eq!(refusal["protocol"], PROTOCOL);
     assert_eq!(refusal["version"], version);
     let sentence = refusal["refused"].as_str().context("no sentence")?;
-    for part in [version.as_str(), "7.8.9", "install the same version"] {
+    for part in [version.as_str(), "7.8.9", "cargo install --path cozyvttd"] {
         assert!(sentence.contains(part), "{sentence}");
     }
     wire.ended().await

@@ -64,6 +64,28 @@ fn lines_pass_unchanged_both_ways() {
 }
 
 #[test]
+fn an_answer_finds_its_request_however_the_daemon_writes_the_number() {
+    let stage = Stage::new();
+    let (mut shim, mut peer) = stage.connected();
+    for (asked, answered) in [
+        ("1e2", "100.0"),
+        ("1e2", "100"),
+        ("9007199254740993", "9007199254740993"),
+    ] {
+        let line = |id: &str, rest: &str| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{rest}}}\n");
+        let request = line(asked, "\"method\":\"a\"");
+        shim.say(&request);
+        assert_eq!(peer.hear(), request);
+        // Neither a string nor a neighbour is this number.
+        for stray in ["\"1e2\"", "\"100\"", "9007199254740992"] {
+            peer.say(&line(stray, "\"result\":{}"));
+        }
+        peer.say(&line(answered, "\"result\":{ \"x\":1e2 }"));
+        assert_eq!(shim.hear(), line(asked, "\"result\":{ \"x\":1e2 }"));
+    }
+}
+
+#[test]
 fn lines_of_a_mebibyte_pass_unchanged_both_ways() {
     let stage = Stage::new();
     let (mut shim, mut peer) = stage.connected();

@@ -5,5 +5,8 @@
 
 mod carrying;
 mod leaving;
+mod returning;
 mod stage;
+mod starting;
 mod trouble;
+mod wishes;

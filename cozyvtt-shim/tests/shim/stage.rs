@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -17,7 +17,9 @@ use tempfile::TempDir;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Runs `work` on a thread of its own, and gives its result through a channel.
-fn eventually<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Receiver<T> {
+pub(crate) fn eventually<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Receiver<T> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
         let _ = sender.send(work());
@@ -49,19 +51,21 @@ impl Stage {
 
     /// The shim's command line for this folder.
     pub(crate) fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cozyvtt-shim"));
+        // The daemon is played here, and nobody wants to wait for one that never comes.
+        self.patient(1)
+    }
+
+    /// The same, with requests that wait for so many seconds.
+    pub(crate) fn patient(&self, seconds: u32) -> Command {
+        let mut command = bare(Path::new(env!("CARGO_BIN_EXE_cozyvtt-shim")));
         command.arg("--socket-dir").arg(self.dir.path());
+        command.args(["--no-start", "--wait", &seconds.to_string()]);
         command
     }
 
     /// A shim that runs.
     pub(crate) fn shim(&self) -> Shim {
-        let mut command = self.command();
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        Shim::of(command.spawn().unwrap())
+        Shim::start(&mut self.command())
     }
 
     /// A shim with a connection to a daemon that has welcomed it.
@@ -116,8 +120,24 @@ impl Peer {
 
     /// Reads the hello and accepts it.
     pub(crate) fn welcome(&mut self) -> Value {
+        self.reply(&json!({
+            "protocol": 1, "version": "0.1.0", "instance": "i",
+            "knows": ["read_only", "expects", "settings"],
+        }))
+    }
+
+    /// Reads the hello and accepts it as `instance`, with `verdicts` on what would be
+    /// sent again.
+    pub(crate) fn welcome_as(&mut self, instance: &str, verdicts: &Value) -> Value {
+        self.reply(&json!({
+            "protocol": 1, "version": "0.1.0", "instance": instance, "resends": verdicts,
+        }))
+    }
+
+    /// Reads the hello and answers it with `reply`.
+    pub(crate) fn reply(&mut self, reply: &Value) -> Value {
         let hello = serde_json::from_str(&self.hear()).unwrap();
-        self.say("{\"cozyvtt\":{\"protocol\":1,\"version\":\"0.1.0\",\"instance\":\"i\"}}\n");
+        self.say(&format!("{}\n", json!({"cozyvtt": reply})));
         hello
     }
 
@@ -145,6 +165,15 @@ pub(crate) struct Shim {
 }
 
 impl Shim {
+    /// Runs `command`, with a pipe for each of its streams.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Self::of(command.spawn().unwrap())
+    }
+
     fn of(mut child: Child) -> Self {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut stderr = child.stderr.take().unwrap();
@@ -191,6 +220,27 @@ impl Shim {
         (answer["id"].take(), answer["error"].take())
     }
 
+    /// Waits for as long as nothing is heard, which has to be `time`.
+    pub(crate) fn is_silent_for(&self, time: Duration) {
+        let heard = self.lines.recv_timeout(time);
+        assert_eq!(heard, Err(RecvTimeoutError::Timeout));
+    }
+
+    /// How many times the scheduler has given it the processor, all threads together.
+    pub(crate) fn turns(&self) -> u64 {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid)).unwrap();
+        let turns = |thread: PathBuf| {
+            let status = std::fs::read_to_string(thread.join("status")).unwrap();
+            let counts = status.lines().filter_map(|line| {
+                let (name, count) = line.split_once(':')?;
+                let counts = name.ends_with("voluntary_ctxt_switches");
+                counts.then(|| count.trim().parse::<u64>().unwrap())
+            });
+            counts.sum::<u64>()
+        };
+        threads.map(|thread| turns(thread.unwrap().path())).sum()
+    }
+
     /// Closes stdin.
     pub(crate) fn end(&mut self) {
         self.stdin = None;
@@ -214,6 +264,18 @@ impl Shim {
             self.log.recv_timeout(DEADLINE).unwrap(),
         )
     }
+}
+
+/// The command line of the shim at `program`, without any argument.
+pub(crate) fn bare(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    // What the person who runs the tests has set up is none of their business.
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("COZYVTT_") {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// A request, as a line.

@@ -63,6 +63,60 @@ fn a_ping_is_answered_even_without_a_daemon() {
 }
 
 #[test]
+fn so_many_requests_wait_and_one_more_is_refused_at_once() {
+    let stage = Stage::new();
+    let mut shim = Shim::start(&mut stage.patient(60));
+    for id in 0..512 {
+        shim.ask(id, "tools/call");
+    }
+    shim.say("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n");
+    for id in [512, 513] {
+        shim.ask(id, "tools/call");
+        let message = expect_error(&mut shim, &json!(id), "too_much_waits");
+        assert!(message.contains("512"), "{message}");
+        assert!(message.contains("Nothing was sent"), "{message}");
+    }
+    shim.say("not JSON\n");
+    expect_error(&mut shim, &json!(null), "too_much_waits");
+    // Those that wait are none the worse for it; the notification is dropped.
+    let daemon = stage.daemon();
+    let mut peer = daemon.accept();
+    peer.welcome();
+    for id in 0..512 {
+        assert_eq!(peer.hear(), request(id, "tools/call"));
+    }
+    shim.ask(514, "tools/call");
+    assert_eq!(peer.hear(), request(514, "tools/call"));
+}
+
+#[test]
+fn so_many_bytes_wait_and_a_request_beyond_is_refused_at_once() {
+    let stage = Stage::new();
+    let mut shim = Shim::start(&mut stage.patient(60));
+    let long = |id: u32| {
+        format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":\"{}\"}}\n",
+            "x".repeat(15 * 1024 * 1024)
+        )
+    };
+    for id in 0..5 {
+        shim.say(&long(id));
+    }
+    let message = expect_error(&mut shim, &json!(4), "too_much_waits");
+    assert!(message.contains("64 MiB"), "{message}");
+    assert!(message.contains("Nothing was sent"), "{message}");
+    // A short one still has room.
+    shim.ask(5, "tools/call");
+    let daemon = stage.daemon();
+    let mut peer = daemon.accept();
+    peer.welcome();
+    for id in 0..4 {
+        assert!(peer.hear() == long(id));
+    }
+    assert_eq!(peer.hear(), request(5, "tools/call"));
+}
+
+#[test]
 fn a_client_that_is_earlier_than_the_daemon_is_served_once_the_daemon_is_there() {
     let stage = Stage::new();
     let mut shim = stage.shim();
@@ -88,7 +142,7 @@ fn a_daemon_that_restarts_before_the_first_message_is_found_again() {
 }
 
 #[test]
-fn a_refusal_answers_every_request_in_the_daemons_words() {
+fn a_newer_daemon_is_told_with_both_versions_and_the_command_that_mends_it() {
     let stage = Stage::new();
     let daemon = stage.daemon();
     let mut shim = stage.shim();
@@ -102,8 +156,69 @@ fn a_refusal_answers_every_request_in_the_daemons_words() {
         shim.ask(id, "tools/list");
         refuse();
         let message = expect_error(&mut shim, &json!(id), "refused");
-        assert!(message.contains("Update the shim."), "{message}");
+        assert!(message.contains("9.0.0"), "{message}");
+        assert!(
+            message.contains("cargo install --path cozyvtt-shim"),
+            "{message}"
+        );
     }
+}
+
+#[test]
+fn an_older_daemon_is_told_with_both_versions_and_the_command_that_mends_it() {
+    let stage = Stage::new();
+    let daemon = stage.daemon();
+    let mut shim = stage.shim();
+    shim.ask(1, "tools/list");
+    let mut peer = daemon.accept();
+    peer.reply(&json!({"protocol": 0, "version": "0.0.9", "instance": "i"}));
+    let message = expect_error(&mut shim, &json!(1), "refused");
+    for part in [
+        "0.0.9",
+        env!("CARGO_PKG_VERSION"),
+        "cargo install --path cozyvttd",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert!(!message.contains('\n'), "{message}");
+    assert_eq!(peer.hear(), "", "nothing was passed on");
+}
+
+#[test]
+fn daemons_of_other_versions_are_worked_with_while_the_protocol_is_the_same() {
+    let stage = Stage::new();
+    let mut shim = stage.shim();
+    for (id, version) in [(1, "0.0.1"), (2, "9.10.0")] {
+        let daemon = stage.daemon();
+        shim.ask(id, "resources/list");
+        let mut peer = daemon.accept();
+        peer.reply(&json!({
+            "protocol": 1, "version": version, "instance": version, "a_field_of_tomorrow": true,
+        }));
+        assert_eq!(peer.hear(), request(id, "resources/list"));
+        let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n");
+        peer.say(&answer);
+        assert_eq!(shim.hear(), answer);
+    }
+}
+
+#[test]
+fn a_daemon_that_never_answers_the_hello_is_told_within_bounds() {
+    let stage = Stage::new();
+    let daemon = stage.daemon();
+    let mut shim = Shim::start(&mut stage.patient(7));
+    shim.ask(1, "tools/list");
+    let mut peer = daemon.accept();
+    assert!(peer.hear().contains("cozyvtt"));
+    // Clients that ask whether the shim is alive do not wait for it.
+    shim.ask(2, "ping");
+    assert_eq!(
+        shim.hear(),
+        "{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}\n"
+    );
+    let message = expect_error(&mut shim, &json!(1), "daemon_silent");
+    assert!(message.contains("is there but did not answer"), "{message}");
+    assert!(message.contains("Nothing was sent"), "{message}");
 }
 
 #[test]
@@ -122,7 +237,7 @@ fn something_else_that_listens_there_is_not_talked_to() {
 }
 
 #[test]
-fn a_call_in_flight_when_the_daemon_dies_has_an_unknown_outcome() {
+fn a_call_in_flight_when_the_daemon_dies_for_good_has_an_unknown_outcome() {
     let stage = Stage::new();
     let (mut shim, mut peer) = stage.connected();
     shim.ask(1, "tools/call");
@@ -137,39 +252,26 @@ fn a_call_in_flight_when_the_daemon_dies_has_an_unknown_outcome() {
         shim.hear(),
         "{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{}}\n"
     );
-    let message = expect_error(&mut shim, &json!(1), "daemon_gone");
+    let message = expect_error(&mut shim, &json!(1), "daemon_unreachable");
     assert!(
         message.contains("outcome unknown, check before repeating"),
         "{message}"
     );
-    let message = expect_error(&mut shim, &json!(2), "daemon_gone");
+    let message = expect_error(&mut shim, &json!(2), "daemon_unreachable");
     assert!(message.contains("can be repeated"), "{message}");
     // Later requests were not sent, and pings keep the client content.
     shim.ask(4, "tools/call");
-    let message = expect_error(&mut shim, &json!(4), "daemon_gone");
-    assert!(message.contains("Nothing was sent"), "{message}");
     shim.ask(5, "ping");
     assert_eq!(
         shim.hear(),
         "{\"jsonrpc\":\"2.0\",\"id\":5,\"result\":{}}\n"
     );
+    let message = expect_error(&mut shim, &json!(4), "daemon_unreachable");
+    assert!(message.contains("Nothing was sent"), "{message}");
     shim.end();
     let (code, lines, log) = shim.exit();
     assert_eq!((code, lines.len()), (Some(0), 0));
     assert_eq!(log.lines().count(), 1, "{log}");
-}
-
-#[test]
-fn a_session_with_a_past_does_not_start_over_with_another_daemon() {
-    let stage = Stage::new();
-    let (mut shim, mut peer) = stage.connected();
-    shim.ask(1, "initialize");
-    peer.hear();
-    drop(peer);
-    expect_error(&mut shim, &json!(1), "daemon_gone");
-    let _daemon = stage.daemon();
-    shim.ask(2, "tools/call");
-    expect_error(&mut shim, &json!(2), "daemon_gone");
 }
 
 #[test]
@@ -179,7 +281,7 @@ fn a_daemon_that_only_stops_talking_is_gone_too() {
     shim.ask(1, "tools/call");
     peer.hear();
     peer.hang_up();
-    expect_error(&mut shim, &json!(1), "daemon_gone");
+    expect_error(&mut shim, &json!(1), "daemon_unreachable");
     assert_eq!(peer.hear(), "", "the shim has closed its side as well");
 }
 
@@ -191,7 +293,7 @@ fn what_a_dying_daemon_left_unfinished_is_not_passed_on() {
     peer.hear();
     peer.say("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"content\":[");
     drop(peer);
-    expect_error(&mut shim, &json!(1), "daemon_gone");
+    expect_error(&mut shim, &json!(1), "daemon_unreachable");
     shim.end();
     assert_eq!(shim.exit().1, [""; 0]);
 }
@@ -205,7 +307,7 @@ fn a_daemon_that_dies_after_the_end_of_stdin_still_leaves_an_answer() {
     peer.hear();
     assert_eq!(peer.hear(), "");
     drop(peer);
-    expect_error(&mut shim, &json!(1), "daemon_gone");
+    expect_error(&mut shim, &json!(1), "daemon_unreachable");
     assert_eq!(shim.exit().0, Some(0));
 }
 
@@ -224,7 +326,7 @@ fn a_daemon_that_dies_while_a_long_line_is_sent_leaves_one_answer() {
     ));
     peer.hear_beginning();
     drop(peer);
-    let message = expect_error(&mut shim, &json!(2), "daemon_gone");
+    let message = expect_error(&mut shim, &json!(2), "daemon_unreachable");
     assert!(message.contains("Nothing was sent"), "{message}");
     shim.end();
     assert_eq!(shim.exit().1, [""; 0]);
@@ -244,8 +346,8 @@ fn a_daemon_that_stops_talking_in_the_middle_of_a_long_line_frees_the_shim() {
     ));
     peer.hear_beginning();
     peer.hang_up();
-    expect_error(&mut shim, &json!(2), "daemon_gone");
+    expect_error(&mut shim, &json!(2), "daemon_unreachable");
     shim.ask(3, "tools/call");
-    expect_error(&mut shim, &json!(3), "daemon_gone");
+    expect_error(&mut shim, &json!(3), "daemon_unreachable");
     drop(peer);
 }

@@ -78,7 +78,7 @@ async fn answer(request: hyper::Request<Incoming>, hub: Arc<Hub>) -> Answer {
                 ),
             }
         }
-        (&Method::GET, "/events") => stream::answer(&request, hub),
+        (&Method::GET, "/events") => stream::answer(&request, hub).await,
         (&Method::GET, "/health") => json_answer(
             StatusCode::OK,
             &json!({"status": "ok", "version": VERSION, "instance": hub.instance}),

@@ -1,5 +1,6 @@
 //! The control face: HTTP with JSON-RPC for people and scripts on `control.sock`.
 
+mod clients;
 mod http;
 mod rpc;
 mod status;

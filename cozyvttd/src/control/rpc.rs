@@ -3,18 +3,23 @@
 use std::sync::Arc;
 
 use cozyvtt_proto::control::{
-    CallResult, DaemonStatus, DaemonStop, EventPage, EventPoll, Method, Stopping, ToolCall,
-    ToolList, Tools,
+    AuthLogin, AuthLogout, CallResult, ClientHold, ClientKick, ClientList, ClientRelease,
+    ClientTell, DaemonStatus, DaemonStop, EventPage, EventPoll, LoggedOut, Method, PollParams,
+    Stopping, ToolCall, ToolList, Tools,
 };
 use cozyvtt_proto::jsonrpc::{ErrorKind, Request, Response, RpcError};
+use secrecy::SecretString;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
-use super::status;
-use crate::hub::Hub;
+use super::{clients, status};
+use crate::campaigns::{Trouble, Visit};
+use crate::hub::{Call, Hub};
 use crate::journal::PageError;
 use crate::mcp;
-use crate::tools::Caller;
+use crate::session::Session;
+use crate::session::account::Account;
 
 /// Answers one request body.
 pub(super) async fn answer(body: &[u8], hub: &Hub) -> Response {
@@ -58,6 +63,28 @@ async fn call(request: &Request, hub: &Hub) -> Result<Value, RpcError> {
             hub.stop.cancel();
             result::<DaemonStop>(Stopping { draining })
         }
+        AuthLogin::NAME => {
+            let params = params::<AuthLogin>(request)?;
+            let account = account(hub)?;
+            let code = params.code.map(|code| SecretString::from(code.expose()));
+            // How it went is in the answer, whatever it is.
+            if let Err(error) = account.login().by_hand(code).await {
+                tracing::info!(%error, "no session by hand");
+            }
+            result::<AuthLogin>(account.login().standing())
+        }
+        AuthLogout::NAME => {
+            params::<AuthLogout>(request)?;
+            let account = account(hub)?;
+            // In a task of its own: who has said it may leave before it is done.
+            let farewell = tokio::spawn(async move { account.log_out().await }).await;
+            let farewell =
+                farewell.map_err(|error| ErrorKind::Internal.error(error.to_string()))?;
+            result::<AuthLogout>(LoggedOut {
+                ended_at_server: farewell.untold.is_none(),
+                why: farewell.untold,
+            })
+        }
         ToolList::NAME => {
             params::<ToolList>(request)?;
             let tools = hub
@@ -69,13 +96,18 @@ async fn call(request: &Request, hub: &Hub) -> Result<Value, RpcError> {
         }
         ToolCall::NAME => {
             let params = params::<ToolCall>(request)?;
-            if hub.stop.is_cancelled() {
-                return Err(ErrorKind::Stopping
-                    .error("cozyvttd is stopping and begins nothing new; nothing was done"));
-            }
-            let caller = Arc::new(Caller { cwd: params.cwd });
+            can_begin(hub)?;
+            let visit = visit(hub, params.campaign.as_deref()).await?;
+            let call = Call {
+                client: Arc::clone(hub.clients.control()),
+                campaign: visit.as_ref().map(|visit| Arc::clone(visit.campaign())),
+                cwd: params.cwd,
+                request: None,
+                given_up: CancellationToken::new(),
+                telling: None,
+            };
             let outcome = hub
-                .call(&params.name, params.arguments, caller)
+                .call(&params.name, params.arguments, call)
                 .await
                 .ok_or_else(|| {
                     ErrorKind::UnknownTool.error(format!(
@@ -90,27 +122,41 @@ async fn call(request: &Request, hub: &Hub) -> Result<Value, RpcError> {
         }
         EventPoll::NAME => {
             let params = params::<EventPoll>(request)?;
-            result::<EventPoll>(page(hub, params.since, params.limit).await?)
+            result::<EventPoll>(page(hub, &params).await?)
         }
-        unknown => Err(ErrorKind::MethodNotFound.error(format!(
-            "there is no method {unknown:?}; there are {}",
-            [
-                DaemonStatus::NAME,
-                DaemonStop::NAME,
-                ToolList::NAME,
-                ToolCall::NAME,
-                EventPoll::NAME
-            ]
-            .join(", ")
-        ))),
+        method => match clients::answer(request, hub).await {
+            Some(answer) => answer,
+            None => Err(unknown(method)),
+        },
     }
 }
 
-async fn page(hub: &Hub, since: u64, limit: u32) -> Result<EventPage, RpcError> {
-    let session = hub.session.as_ref().map_err(not_configured)?;
-    session
+fn unknown(method: &str) -> RpcError {
+    ErrorKind::MethodNotFound.error(format!(
+        "there is no method {method:?}; there are {}",
+        [
+            DaemonStatus::NAME,
+            DaemonStop::NAME,
+            AuthLogin::NAME,
+            AuthLogout::NAME,
+            ToolList::NAME,
+            ToolCall::NAME,
+            EventPoll::NAME,
+            ClientList::NAME,
+            ClientHold::NAME,
+            ClientRelease::NAME,
+            ClientKick::NAME,
+            ClientTell::NAME,
+        ]
+        .join(", ")
+    ))
+}
+
+async fn page(hub: &Hub, params: &PollParams) -> Result<EventPage, RpcError> {
+    let visit = visit(hub, params.campaign.as_deref()).await?;
+    session(hub, visit.as_ref())?
         .journal
-        .page(since, limit)
+        .page(params.since, params.limit)
         .await
         .map_err(|error| match error {
             PageError::Bounds => ErrorKind::InvalidParams.error(error.to_string()),
@@ -118,12 +164,51 @@ async fn page(hub: &Hub, since: u64, limit: u32) -> Result<EventPage, RpcError> 
         })
 }
 
-/// The error of a method that needs a session where there is none.
-pub(super) fn not_configured(trouble: &crate::hub::Trouble) -> RpcError {
-    ErrorKind::NotConfigured.error(format!("{}; {}", trouble.what, trouble.fix))
+/// The campaign that is asked for, unless it is left to the daemon.
+pub(super) async fn visit(hub: &Hub, campaign: Option<&str>) -> Result<Option<Visit>, RpcError> {
+    let Some(campaign) = campaign else {
+        return Ok(None);
+    };
+    can_begin(hub)?;
+    session(hub, None)?;
+    let visit = hub.campaigns.join(campaign).await;
+    visit
+        .map(Some)
+        .map_err(|why| ErrorKind::InvalidParams.error(why))
 }
 
-fn params<M: Method>(request: &Request) -> Result<M::Params, RpcError>
+/// The session in a visited campaign, else in the main one.
+pub(super) fn session(hub: &Hub, visit: Option<&Visit>) -> Result<Arc<Session>, RpcError> {
+    match visit {
+        Some(visit) => Ok(Arc::clone(&visit.session)),
+        None => match hub.campaigns.main() {
+            Ok(main) => Ok(Arc::clone(&main.session)),
+            Err(trouble) => Err(not_configured(&trouble)),
+        },
+    }
+}
+
+/// An error when the daemon is about to leave.
+pub(super) fn can_begin(hub: &Hub) -> Result<(), RpcError> {
+    if hub.stop.is_cancelled() {
+        return Err(ErrorKind::Stopping
+            .error("cozyvttd is stopping and begins nothing new; nothing was done"));
+    }
+    Ok(())
+}
+
+/// The account, unless the daemon has none or is about to leave.
+fn account(hub: &Hub) -> Result<Arc<Account>, RpcError> {
+    can_begin(hub)?;
+    Ok(Arc::clone(session(hub, None)?.account()))
+}
+
+/// The error of a method that needs a session where there is none.
+pub(super) fn not_configured(trouble: &Trouble) -> RpcError {
+    ErrorKind::NotConfigured.error(trouble.to_string())
+}
+
+pub(super) fn params<M: Method>(request: &Request) -> Result<M::Params, RpcError>
 where
     M::Params: DeserializeOwned,
 {
@@ -137,7 +222,7 @@ where
     })
 }
 
-fn result<M: Method>(result: M::Result) -> Result<Value, RpcError> {
+pub(super) fn result<M: Method>(result: M::Result) -> Result<Value, RpcError> {
     serde_json::to_value(result).map_err(internal)
 }
 

@@ -1,18 +1,30 @@
 //! The way to the table, hop by hop, and what mends the one that is broken.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use cozyvtt_proto::control::{Hop, HopState, Sockets, Status};
+use cozyvtt_proto::control::{
+    BudgetUse, Hop, HopState, LoginPhase, LoginReason, LoginStatus, OtherCampaign, Sockets, Status,
+};
 use cozyvtt_proto::paths::{CONTROL_SOCKET, MCP_SOCKET};
 use tokio::time::Instant;
 
+use crate::campaigns::{Campaign, Trouble};
+use crate::config::Origin;
 use crate::hub::{Hub, VERSION};
 use crate::session::Session;
+use crate::session::budget::Use;
 use crate::session::live::Phase;
 use crate::session::login::LoginState;
+use crate::time::seconds_to_wait;
 
 /// Looks at every hop.
 pub(super) fn status(hub: &Hub) -> Status {
+    let main = hub.campaigns.main();
+    let session = main.as_ref().ok().map(|main| &main.session);
+    let account = session.map(|session| session.account());
+    let config = hub.campaigns.config();
+    let url = account.map(|account| account.url().to_string());
     let socket = |name| hub.socket_dir.join(name).display().to_string();
     Status {
         version: VERSION.to_owned(),
@@ -24,10 +36,52 @@ pub(super) fn status(hub: &Hub) -> Status {
             control: socket(CONTROL_SOCKET),
         },
         state_dir: hub.state_dir.display().to_string(),
-        config_file: hub.config.file.display().to_string(),
-        url: hub.config.url.clone(),
-        clients: hub.clients(),
-        hops: hops(hub),
+        config_file: config.file.display().to_string(),
+        url: url.or_else(|| config.url.clone()),
+        clients: hub.clients.count() as u64,
+        idle_exit_s: hub.idle_exit.map(|limit| limit.as_secs()),
+        hops: hops(hub, &main),
+        login: account.map(|account| account.login().standing()),
+        budgets: account
+            .map(|account| account.budgets().map(budget).into())
+            .unwrap_or_default(),
+        ignored_events: session
+            .map(|session| session.link.ignored_events())
+            .unwrap_or_default(),
+        campaigns: hub
+            .campaigns
+            .others()
+            .iter()
+            .map(|campaign| other(campaign))
+            .collect(),
+    }
+}
+
+/// Another campaign than the main one.
+fn other(sat_in: &Campaign) -> OtherCampaign {
+    let session = &sat_in.session;
+    OtherCampaign {
+        id: session.campaign().to_owned(),
+        clients: sat_in.visitors() as u64,
+        hops: vec![
+            websocket(session),
+            campaign(
+                session,
+                "have the account invited to the campaign, or correct --campaign or \
+                 COZYVTT_CAMPAIGN_ID of the client that asked for it",
+            ),
+            journal(sat_in),
+        ],
+    }
+}
+
+fn budget((name, budget): (&str, Use)) -> BudgetUse {
+    BudgetUse {
+        name: name.to_owned(),
+        used: budget.sends as u64,
+        of: budget.of as u64,
+        window_s: budget.window.as_secs(),
+        wait_s: seconds_to_wait(budget.wait),
     }
 }
 
@@ -52,29 +106,45 @@ fn hop(name: &str, state: HopState, detail: impl Into<String>, fix: Option<Strin
     }
 }
 
-fn hops(hub: &Hub) -> Vec<Hop> {
+fn hops(hub: &Hub, main: &Result<Arc<Campaign>, Trouble>) -> Vec<Hop> {
+    let leaves = hub.idle_exit.map_or_else(String::new, |limit| {
+        let minutes = limit.as_secs() / 60;
+        format!("; leaves after {minutes} min without a client")
+    });
+    let running = hub.running();
     let mut hops = vec![ok(
         "daemon",
-        format!("cozyvttd {VERSION} is up, {} calls running", hub.running()),
+        format!("cozyvttd {VERSION} is up, {running} calls running{leaves}"),
     )];
-    let file = hub.config.file.display();
-    match &hub.session {
-        Ok(session) => {
-            let source = if hub.config.file.exists() {
-                format!("{file} and the environment")
-            } else {
-                format!("the environment; there is no {file}")
+    let file = &hub.campaigns.config().file;
+    match main {
+        Ok(main) => {
+            let session = &main.session;
+            let source = match session.account().settings().origin {
+                Origin::Offered => {
+                    "what a client brought along, kept in memory until cozyvttd ends".to_owned()
+                }
+                Origin::Configured if file.exists() => {
+                    format!("{} and the environment", file.display())
+                }
+                Origin::Configured => {
+                    format!("the environment; there is no {}", file.display())
+                }
             };
             hops.push(ok("configuration", source));
             hops.push(rest(session));
             hops.push(login(session));
             hops.push(websocket(session));
-            hops.push(campaign(session));
-            hops.push(journal(session));
+            hops.push(campaign(
+                session,
+                "have the account invited to the campaign, or correct campaign_id in the configuration \
+                 and restart cozyvttd",
+            ));
+            hops.push(journal(main));
         }
         Err(trouble) => {
             if trouble.hop != "configuration" {
-                hops.push(ok("configuration", file.to_string()));
+                hops.push(ok("configuration", file.display().to_string()));
             }
             for name in ["rest", "login", "websocket", "campaign"] {
                 hops.push(waiting(name, format!("needs the {}", trouble.hop)));
@@ -120,32 +190,41 @@ fn rest(session: &Session) -> Hop {
 }
 
 fn login(session: &Session) -> Hop {
-    match session.login().watch().borrow().clone() {
-        LoginState::SignedIn { user, .. } => ok(
-            "login",
-            format!(
-                "signed in as {}",
-                user["displayName"]
-                    .as_str()
-                    .unwrap_or("an account without a name")
-            ),
-        ),
-        LoginState::SigningIn => waiting("login", "signing in"),
-        LoginState::SignedOut { why: None } => waiting("login", "not signed in yet"),
-        LoginState::SignedOut { why: Some(_) } => waiting("login", "needs the server"),
-        LoginState::CoolingDown { until, why } => broken(
-            "login",
-            format!(
-                "{why}; the next attempt is in {}",
-                span(until.saturating_duration_since(Instant::now()))
-            ),
-            "wait: the server locks an address out after five attempts in 15 minutes",
-        ),
-        LoginState::Blocked { why } => broken(
-            "login",
-            why,
-            "correct the account in the configuration, then restart cozyvttd",
-        ),
+    let standing = session.login().standing();
+    let (detail, used) = (&standing.detail, used(&standing));
+    let notice = standing.notice.as_ref();
+    let notice = notice
+        .map(|notice| format!(". {notice}"))
+        .unwrap_or_default();
+    match standing.state {
+        LoginPhase::SignedIn => ok("login", format!("{detail}{used}{notice}")),
+        LoginPhase::SignedOut if standing.reason == Some(LoginReason::Unreachable) => {
+            waiting("login", "needs the server")
+        }
+        LoginPhase::CoolingDown => {
+            let left = span(session.login().cooling_for().unwrap_or_default());
+            let detail = format!("{detail}; the next attempt is in {left}{used}{notice}");
+            broken("login", detail, standing.fix.unwrap_or_default())
+        }
+        LoginPhase::Blocked => broken("login", detail, standing.fix.unwrap_or_default()),
+        _ => waiting("login", detail),
+    }
+}
+
+/// How much of CozyVTT's limit on sign-ins is used, if any.
+fn used(standing: &LoginStatus) -> String {
+    let tally = &standing.tally;
+    if tally.sent == 0 {
+        return String::new();
+    }
+    let minutes = tally.window_s / 60;
+    let mine = format!(
+        "{} of {} sign-ins used in {minutes} min",
+        tally.sent, tally.limit
+    );
+    match tally.server_remaining {
+        Some(left) => format!(" ({mine}; the server leaves {left})"),
+        None => format!(" ({mine})"),
     }
 }
 
@@ -177,7 +256,7 @@ fn websocket(session: &Session) -> Hop {
     }
 }
 
-fn campaign(session: &Session) -> Hop {
+fn campaign(session: &Session, fix: &str) -> Hop {
     let link = session.link.state();
     let known = session.facts().known();
     let name = known.name.as_deref().unwrap_or(session.campaign());
@@ -194,28 +273,40 @@ fn campaign(session: &Session) -> Hop {
         broken(
             "campaign",
             format!("{why}; the next attempt is in {next}"),
-            "have the account invited to the campaign, or correct campaign_id in the configuration and \
-             restart cozyvttd",
+            fix,
         )
     } else {
         waiting("campaign", "needs the websocket")
     }
 }
 
-fn journal(session: &Session) -> Hop {
-    let path = session.journal.path().display().to_string();
+fn journal(campaign: &Campaign) -> Hop {
+    let Campaign {
+        session, ledger, ..
+    } = campaign;
     let health = session.journal.health();
-    match health.trouble {
-        Some(trouble) => broken(
-            "journal",
-            format!("{path} takes no events: {trouble}"),
-            "make room on the disk and check the folder's permissions; events wait in memory meanwhile",
-        ),
-        None => ok(
-            "journal",
-            format!("{path}, newest event {}", session.journal.high_water()),
-        ),
+    if let Some(trouble) = health.trouble {
+        let detail = format!(
+            "{}; new events are held in memory and are lost when cozyvttd ends",
+            trouble.what
+        );
+        return broken("journal", detail, trouble.fix);
     }
+    let mut detail = format!(
+        "{}, newest event {}",
+        session.journal.path().display(),
+        session.journal.high_water()
+    );
+    if let Some(remark) = health.remark {
+        detail.push_str("; ");
+        detail.push_str(&remark);
+    }
+    if !ledger.is_durable() {
+        detail.push_str(
+            "; the ledger of writes is in memory, so a write that is repeated after a restart is done again",
+        );
+    }
+    ok("journal", detail)
 }
 
 fn ago(instant: Instant) -> String {

@@ -11,21 +11,19 @@ use futures_util::{Stream, StreamExt, stream};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::{Request, StatusCode, header};
+use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
 
 use super::http::{Answer, refusal};
-use super::rpc::not_configured;
+use super::rpc::{session, visit};
 use crate::hub::Hub;
-use crate::journal::Journal;
+use crate::journal::{Journal, JournalError, PageError};
 
 /// How often a quiet stream says that it is alive.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Records read at once.
-const PAGE: u32 = 500;
-
 /// Answers `GET /events`.
-pub(super) fn answer(request: &Request<Incoming>, hub: Arc<Hub>) -> Answer {
+pub(super) async fn answer(request: &Request<Incoming>, hub: Arc<Hub>) -> Answer {
     let since = match since(request) {
         Ok(since) => since,
         Err(bad) => {
@@ -33,21 +31,31 @@ pub(super) fn answer(request: &Request<Incoming>, hub: Arc<Hub>) -> Answer {
             return refusal(StatusCode::BAD_REQUEST, ErrorKind::InvalidParams, sentence);
         }
     };
-    let journal = match &hub.session {
-        Ok(session) => session.journal.clone(),
-        Err(trouble) => {
-            let error = not_configured(trouble);
-            return refusal(
-                StatusCode::SERVICE_UNAVAILABLE,
-                error.data.kind,
-                error.message,
-            );
+    let visited = match asked(request, "campaign=") {
+        Some(campaign) => visit(&hub, Some(&campaign)).await,
+        None => Ok(None),
+    };
+    let found = visited.and_then(|visit| Ok((session(&hub, visit.as_ref())?, visit)));
+    let (session, visit) = match found {
+        Ok(found) => found,
+        Err(error) => {
+            let status = match error.data.kind {
+                ErrorKind::InvalidParams => StatusCode::BAD_REQUEST,
+                _ => StatusCode::SERVICE_UNAVAILABLE,
+            };
+            return refusal(status, error.data.kind, error.message);
         }
     };
     let stop = hub.stop.clone();
-    let frames = frames(journal, since)
+    let frames = frames(session.journal.clone(), since)
+        // What came may have been replaced before it was read.
+        .filter(|text| std::future::ready(!text.is_empty()))
         .take_until(stop.cancelled_owned())
-        .map(|text| Ok::<_, Infallible>(Frame::data(Bytes::from(text))));
+        .map(move |text| {
+            // The campaign is visited for as long as the stream lasts.
+            let _visit = &visit;
+            Ok::<_, Infallible>(Frame::data(Bytes::from(text)))
+        });
     let mut answer = hyper::Response::new(BodyExt::boxed(StreamBody::new(frames)));
     let headers = answer.headers_mut();
     headers.insert(
@@ -68,15 +76,18 @@ fn since(request: &Request<Incoming>) -> Result<Option<u64>, String> {
         .headers()
         .get("last-event-id")
         .and_then(|id| id.to_str().ok());
-    let asked = request.uri().query().and_then(|query| {
-        query
-            .split('&')
-            .find_map(|part| part.strip_prefix("since="))
-    });
     resumed
-        .or(asked)
-        .map(|text| text.parse().map_err(|_| text.to_owned()))
+        .map(ToOwned::to_owned)
+        .or_else(|| asked(request, "since="))
+        .map(|text| text.parse().map_err(|_| text))
         .transpose()
+}
+
+/// What the query says of `name`, which ends in `=`.
+fn asked(request: &Request<Incoming>, name: &str) -> Option<String> {
+    let query = request.uri().query()?;
+    let text = query.split('&').find_map(|part| part.strip_prefix(name))?;
+    Some(percent_decode_str(text).decode_utf8_lossy().into_owned())
 }
 
 /// Where a stream stands.
@@ -102,22 +113,19 @@ fn frames(journal: Journal, since: Option<u64>) -> impl Stream<Item = String> + 
                     return Some((hello, (journal, Position::At(at))));
                 }
             };
-            match timeout(KEEPALIVE, journal.beyond(at)).await {
-                Err(_) => {
-                    return Some((": still here\n\n".to_owned(), (journal, Position::At(at))));
-                }
-                Ok(Err(_)) => return None,
-                Ok(Ok(())) => {}
-            }
-            let page = match journal.page(at, PAGE).await {
-                Ok(page) => page,
-                Err(error) => {
+            match timeout(KEEPALIVE, journal.onward(at)).await {
+                Err(_) => Some((": still here\n\n".to_owned(), (journal, Position::At(at)))),
+                // The daemon stops.
+                Ok(Err(PageError::Journal(JournalError::Closed))) => None,
+                Ok(Err(error)) => {
                     tracing::error!(%error, "an event stream ends");
-                    return None;
+                    None
                 }
-            };
-            let text: String = page.events.iter().filter_map(event).collect();
-            Some((text, (journal, Position::At(page.next_seq))))
+                Ok(Ok((records, next))) => {
+                    let text = records.iter().filter_map(event).collect();
+                    Some((text, (journal, Position::At(next))))
+                }
+            }
         },
     )
 }

@@ -1,63 +1,56 @@
 //! The durable journal of a campaign's events.
 //!
-//! Appending numbers an event and hands it to the writer, a thread of its own
-//! that commits whatever has gathered in one transaction. Readers see only what
-//! is committed. One SQLite file holds the journal of one campaign.
+//! Appending numbers an event and hands it to the writer, a thread of its own that
+//! commits whatever has gathered in one transaction. Readers see only what is
+//! committed. One SQLite file holds the journal of one campaign.
+//!
+//! What a reader has seen survives the daemon's death, whatever kills it. A power cut
+//! takes the commits of the last 50 ms at most; numbers are never given twice all the
+//! same, and what the cut took is not counted as evicted, since nobody can know it: the
+//! hole that it lies in is that of the outage. While the file cannot be written,
+//! records are held in memory, readable like the others, and the file takes them as
+//! soon as it can.
 
+mod commit;
 mod cursor;
+mod durable;
+mod error;
+pub mod ledger;
+mod moves;
+mod numbers;
+mod open;
+mod retention;
+mod schema;
 mod store;
+mod view;
+mod writer;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use cozyvtt_proto::control::EventPage;
 use cozyvtt_proto::event::EventRecord;
 use serde_json::Value;
-use thiserror::Error;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
+use commit::Entry;
 pub use cursor::PageError;
-use store::Store;
+pub use error::{JournalError, Trouble};
+use numbers::Numbers;
+use view::View;
+use writer::{Order, Writer};
+
+use crate::lock::lock;
+use crate::time::seconds;
 
 /// How many appended events may wait for the writer. A writer that falls this
-/// far behind (a full disk) slows the link down instead of filling the memory.
+/// far behind (a disk that hangs) slows the link down instead of filling the memory.
 const QUEUE: usize = 4096;
 
 /// How long a reader waits for what was appended before it asked.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Why the journal cannot be used.
-#[derive(Debug, Error)]
-pub enum JournalError {
-    /// SQLite refused.
-    #[error("the journal {} cannot be used: {source}", path.display())]
-    Sqlite {
-        /// The file.
-        path: PathBuf,
-        /// What SQLite said.
-        source: rusqlite::Error,
-    },
-    /// The file was written by a newer version.
-    #[error("the journal {} was written by a newer cozyvttd (format {found}, this one knows {known}); install that version, or move the file away", path.display())]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// The format's number in the file.
-        found: i64,
-        /// The newest one that is known here.
-        known: i64,
-    },
-    /// It takes no events at the moment.
-    #[error(
-        "the journal takes no events: {0}; make room on the disk and check the folder's permissions"
-    )]
-    Stuck(String),
-    /// The writer has gone; the daemon is stopping.
-    #[error("the journal is closed")]
-    Closed,
-}
 
 /// An event that has no number yet.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,15 +72,34 @@ impl Event {
             generation,
         }
     }
+
+    /// What tells it from every other event, if the server has given it an id.
+    fn origin(&self) -> Option<String> {
+        match self.name.as_str() {
+            "chat.message" | "dice.rolled" | "dice.rolled.secret" => {
+                self.payload["id"].as_str().map(|id| origin(&self.name, id))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A roll is the same one whether it is told openly or to the DM alone, so that only
+/// the family of the event's name counts.
+fn origin(name: &str, id: &str) -> String {
+    let family = name.split('.').next().unwrap_or(name);
+    format!("{family}:{id}")
 }
 
 /// What the journal holds now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// The newest number handed out; 0 when there was no event ever.
+    /// The newest number committed; 0 when there was no event ever.
     pub high_water: u64,
-    /// Why the last commit failed, while it is being tried again.
-    pub trouble: Option<String>,
+    /// Why new records are not durable, while that is so.
+    pub trouble: Option<Trouble>,
+    /// What a person is to know besides: where a damaged file was put.
+    pub remark: Option<String>,
 }
 
 /// The journal of one campaign. Clones share it.
@@ -97,42 +109,66 @@ pub struct Journal(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
-    /// The newest number. Numbering and queueing are one step under its lock, so
-    /// that the order of the numbers is the order in the queue.
-    newest: Mutex<u64>,
-    queue: mpsc::Sender<EventRecord>,
+    /// Numbering and queueing are one step under this lock, so that the order of the
+    /// numbers is the order in the queue.
+    numbers: Arc<Mutex<Numbers>>,
+    queue: mpsc::Sender<Order>,
     committed: watch::Receiver<Health>,
-    reader: Arc<Mutex<Store>>,
+    view: Arc<Mutex<View>>,
 }
 
 impl Journal {
-    /// Opens the journal in `path`, making it when it is not there.
+    /// Opens the journal in `path`, making it when it is not there. A damaged file is
+    /// set aside and a new one begun. A file that cannot be used otherwise is left
+    /// alone: the journal is in memory then, and says so ([`Self::health`]).
     ///
     /// # Errors
     ///
-    /// [`JournalError`] when SQLite refuses or the file is of a newer version.
+    /// [`JournalError`] when there is no memory or no thread for it.
     pub fn open(path: &Path) -> Result<Self, JournalError> {
-        let store = Store::open(path)?;
-        let reader = Store::open(path)?;
-        let high_water = store.high_water()?;
-        let (queue, events) = mpsc::channel(QUEUE);
+        let opened = open::open(path)?;
+        if let Some(trouble) = &opened.trouble {
+            tracing::error!(
+                what = trouble.what,
+                fix = trouble.fix,
+                "events are held in memory"
+            );
+        }
+        let (queue, orders) = mpsc::channel(QUEUE);
         let (commits, committed) = watch::channel(Health {
-            high_water,
-            trouble: None,
+            high_water: opened.numbers.newest(),
+            trouble: opened.trouble,
+            remark: opened.remark,
         });
+        let view = Arc::new(Mutex::new(opened.view));
+        let numbers = Arc::new(Mutex::new(opened.numbers));
+        let writer = Writer::new(
+            path.into(),
+            opened.file,
+            Arc::clone(&view),
+            Arc::clone(&numbers),
+            commits,
+        );
+        // It has a runtime of its own: it outlives the one that it was made in, and its
+        // time is that of the disk.
         std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || store::write(store, events, &commits))
-            .map_err(|error| JournalError::Sqlite {
-                path: path.into(),
-                source: rusqlite::Error::ToSqlConversionFailure(Box::new(error)),
-            })?;
+            .spawn(move || {
+                match tokio::runtime::Builder::new_current_thread()
+                    .enable_time()
+                    .build()
+                {
+                    Ok(runtime) => writer.run(&runtime, orders),
+                    Err(error) => tracing::error!(%error, "the journal's thread cannot work"),
+                }
+            })
+            .map_err(JournalError::Thread)?;
         Ok(Self(Arc::new(Inner {
             path: path.into(),
-            newest: Mutex::new(high_water),
+            numbers,
             queue,
             committed,
-            reader: Arc::new(Mutex::new(reader)),
+            view,
         })))
     }
 
@@ -147,6 +183,49 @@ impl Journal {
     ///
     /// [`JournalError::Closed`] once the writer has gone.
     pub async fn append(&self, event: Event) -> Result<u64, JournalError> {
+        let origin = event.origin();
+        self.enqueue(event, now(), origin, None).await
+    }
+
+    /// Appends what was read again after an outage, unless the journal has it: heard
+    /// live, or recovered before. `happened` is when it was, in seconds since 1970, and
+    /// `id` the server's id of the chat line or the roll; two names of one family
+    /// (`dice.rolled`, `dice.rolled.secret`) share their ids. Gives its number once it is
+    /// committed, and `None` when it is known, or older than anything of its kind that is
+    /// kept. Heard live a moment later, it is not taken once more.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError`] when the journal cannot be read or the writer has gone.
+    pub async fn append_unless_known(
+        &self,
+        event: Event,
+        happened: f64,
+        id: &str,
+    ) -> Result<Option<u64>, JournalError> {
+        let origin = origin(&event.name, id);
+        // What was appended before is committed first, or it would not be found.
+        self.committed(self.high_water()).await?;
+        // A look first, so that what is known costs no number.
+        let sought = origin.clone();
+        if self.read(move |view| view.knows(&sought)).await? {
+            return Ok(None);
+        }
+        let (answer, taken) = oneshot::channel();
+        let seq = self
+            .enqueue(event, happened, Some(origin), Some(answer))
+            .await?;
+        let taken = taken.await.map_err(|_| JournalError::Closed)?;
+        Ok(taken.then_some(seq))
+    }
+
+    async fn enqueue(
+        &self,
+        event: Event,
+        ts: f64,
+        origin: Option<String>,
+        answer: Option<oneshot::Sender<bool>>,
+    ) -> Result<u64, JournalError> {
         // The room first: nobody waits for it with the lock in hand.
         let room = self
             .0
@@ -154,27 +233,41 @@ impl Journal {
             .reserve()
             .await
             .map_err(|_| JournalError::Closed)?;
-        let mut newest = self.0.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        let seq = *newest + 1;
-        let record = EventRecord {
-            seq,
-            ts: now(),
-            event: event.name,
-            payload: event.payload,
-            generation: event.generation,
-        };
-        room.send(record);
-        *newest = seq;
-        Ok(seq)
+        let mut commits = self.0.committed.clone();
+        loop {
+            commits.mark_unchanged();
+            {
+                let mut numbers = lock(&self.0.numbers);
+                if let Some(seq) = numbers.give() {
+                    let record = EventRecord {
+                        seq,
+                        ts,
+                        event: event.name,
+                        payload: event.payload,
+                        generation: event.generation,
+                    };
+                    let recovered = answer.is_some();
+                    let entry = Entry {
+                        record,
+                        origin,
+                        recovered,
+                    };
+                    room.send(Order::Append(entry, answer));
+                    return Ok(seq);
+                }
+            }
+            // The writer is reserving numbers.
+            commits.changed().await.map_err(|_| JournalError::Closed)?;
+        }
     }
 
     /// The newest number handed out. Whatever is appended after this call has a
     /// larger one.
     pub fn high_water(&self) -> u64 {
-        *self.0.newest.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.numbers).newest()
     }
 
-    /// What is committed.
+    /// What is committed, and how durably.
     pub fn health(&self) -> Health {
         self.0.committed.borrow().clone()
     }
@@ -193,18 +286,40 @@ impl Journal {
             // A page of what there is, unless the reader has seen more than that.
             let health = self.health();
             if since > health.high_water {
+                let why = health.trouble.map(|trouble| trouble.what);
                 return Err(PageError::Journal(JournalError::Stuck(
-                    health.trouble.unwrap_or_else(|| "it is busy".to_owned()),
+                    why.unwrap_or_else(|| "it is busy".to_owned()),
                 )));
             }
         }
-        let reader = Arc::clone(&self.0.reader);
-        tokio::task::spawn_blocking(move || {
-            let store = reader.lock().unwrap_or_else(PoisonError::into_inner);
-            cursor::read(&store, since, limit)
-        })
-        .await
-        .map_err(|_| PageError::Journal(JournalError::Closed))?
+        let mut page = self
+            .read(move |view| cursor::read(view, since, limit, appended))
+            .await?;
+        if let Some(trouble) = self.health().trouble {
+            page.durable = false;
+            page.note = Some(trouble.note());
+        }
+        Ok(page)
+    }
+
+    /// Waits for a record after `at` and reads on: gives what came, at most 500 records,
+    /// and where to go on. It may be nothing, when what came was replaced or is known.
+    ///
+    /// # Errors
+    ///
+    /// [`PageError`] when SQLite refuses or the writer has gone.
+    pub async fn onward(&self, at: u64) -> Result<(Vec<EventRecord>, u64), PageError> {
+        self.beyond(at).await?;
+        let committed = self.health().high_water;
+        let page = self.page(at, 500).await?;
+        // The newest numbers may have no record: to wait for one after them, not for
+        // them, or this would go round and round.
+        let next = if page.has_more {
+            page.next_seq
+        } else {
+            page.next_seq.max(committed)
+        };
+        Ok((page.events, next))
     }
 
     /// The newest record named `name`, if it is kept.
@@ -213,13 +328,18 @@ impl Journal {
     ///
     /// [`JournalError`] when SQLite refuses.
     pub async fn latest(&self, name: &str) -> Result<Option<EventRecord>, JournalError> {
-        let (reader, name) = (Arc::clone(&self.0.reader), name.to_owned());
-        tokio::task::spawn_blocking(move || {
-            let store = reader.lock().unwrap_or_else(PoisonError::into_inner);
-            store.latest(&name)
-        })
-        .await
-        .map_err(|_| JournalError::Closed)?
+        let name = name.to_owned();
+        self.read(move |view| view.latest(&name)).await
+    }
+
+    /// The newest record that is kept up to the number `seq`, which need not have one
+    /// itself: after a crash the newest number handed out has none.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError`] when SQLite refuses.
+    pub async fn last_until(&self, seq: u64) -> Result<Option<EventRecord>, JournalError> {
+        self.read(move |view| view.last_until(seq)).await
     }
 
     /// The first record after `since` that `wanted` accepts, waiting for it for
@@ -233,10 +353,9 @@ impl Journal {
         let search = async {
             let mut at = since;
             loop {
-                self.beyond(at).await.ok()?;
-                let page = self.page(at, 500).await.ok()?;
-                at = page.next_seq;
-                if let Some(found) = page.events.into_iter().find(&wanted) {
+                let (records, next) = self.onward(at).await.ok()?;
+                at = next;
+                if let Some(found) = records.into_iter().find(&wanted) {
                     return Some(found);
                 }
             }
@@ -267,173 +386,66 @@ impl Journal {
             .map(drop)
             .map_err(|_| JournalError::Closed)
     }
+
+    /// Commits what was appended and closes the file in order: the next run goes on
+    /// with the next number. Nothing is taken or read any more.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Closed`] when it was closed before.
+    pub async fn close(&self) -> Result<(), JournalError> {
+        self.ask(Order::Close).await
+    }
+
+    async fn ask(
+        &self,
+        order: impl FnOnce(oneshot::Sender<()>) -> Order,
+    ) -> Result<(), JournalError> {
+        let (done, answer) = oneshot::channel();
+        let sent = self.0.queue.send(order(done)).await;
+        sent.map_err(|_| JournalError::Closed)?;
+        answer.await.map_err(|_| JournalError::Closed)
+    }
+
+    /// Reads; where the file turns out to be damaged, once more from the one that is
+    /// begun in its place.
+    async fn read<T: Send + 'static>(
+        &self,
+        look: impl Fn(&View) -> rusqlite::Result<T> + Send + Sync + 'static,
+    ) -> Result<T, JournalError> {
+        let look = Arc::new(look);
+        match self.look(Arc::clone(&look)).await {
+            Err(error) if error.is_damage() => {
+                self.ask(Order::Examine).await?;
+                self.look(look).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn look<T: Send + 'static>(
+        &self,
+        look: Arc<impl Fn(&View) -> rusqlite::Result<T> + Send + Sync + 'static>,
+    ) -> Result<T, JournalError> {
+        let inner = Arc::clone(&self.0);
+        tokio::task::spawn_blocking(move || {
+            let view = lock(&inner.view);
+            // A journal that closes has nothing to look at any more, which is not to be
+            // mistaken for an empty one.
+            if inner.queue.is_closed() {
+                return Err(JournalError::Closed);
+            }
+            look(&view).map_err(|source| JournalError::sqlite(&inner.path, source))
+        })
+        .await
+        .unwrap_or(Err(JournalError::Closed))
+    }
 }
 
 /// Seconds since 1970.
 fn now() -> f64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map(|elapsed| elapsed.as_secs_f64())
-        .unwrap_or_default()
+    seconds(SystemTime::now())
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn temporary() -> (tempfile::TempDir, PathBuf) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("journal.sqlite");
-        (dir, path)
-    }
-
-    async fn filled(path: &Path, count: u64) -> Journal {
-        let journal = Journal::open(path).unwrap();
-        for number in 0..count {
-            let event = Event::new("chat.message", json!({"number": number}), 1);
-            journal.append(event).await.unwrap();
-        }
-        journal
-    }
-
-    fn seqs(page: &EventPage) -> Vec<u64> {
-        page.events.iter().map(|record| record.seq).collect()
-    }
-
-    #[tokio::test]
-    async fn an_event_that_was_appended_is_in_the_next_page() {
-        let (_dir, path) = temporary();
-        let journal = filled(&path, 2).await;
-        let page = journal.page(0, 100).await.unwrap();
-        assert_eq!(seqs(&page), [1, 2]);
-        assert_eq!(
-            (page.next_seq, page.high_water_seq, page.oldest_seq),
-            (2, 2, 1)
-        );
-        assert!(!page.gap && !page.cursor_reset && !page.has_more);
-        journal
-            .append(Event::new("x", Value::Null, 1))
-            .await
-            .unwrap();
-        let page = journal.page(page.next_seq, 100).await.unwrap();
-        assert_eq!(seqs(&page), [3]);
-        assert_eq!(page.events[0].payload, Value::Null);
-    }
-
-    #[tokio::test]
-    async fn pages_follow_each_other_without_holes() {
-        let (_dir, path) = temporary();
-        let journal = filled(&path, 5).await;
-        let mut since = 0;
-        let mut seen = Vec::new();
-        loop {
-            let page = journal.page(since, 2).await.unwrap();
-            seen.extend(seqs(&page));
-            since = page.next_seq;
-            if !page.has_more {
-                break;
-            }
-        }
-        assert_eq!(seen, [1, 2, 3, 4, 5]);
-    }
-
-    #[tokio::test]
-    async fn numbers_go_on_after_a_restart() {
-        let (_dir, path) = temporary();
-        let first = filled(&path, 3).await;
-        first.page(0, 1).await.unwrap();
-        drop(first);
-        let journal = Journal::open(&path).unwrap();
-        assert_eq!(
-            journal
-                .append(Event::new("x", Value::Null, 1))
-                .await
-                .unwrap(),
-            4
-        );
-        assert_eq!(seqs(&journal.page(0, 100).await.unwrap()), [1, 2, 3, 4]);
-    }
-
-    #[tokio::test]
-    async fn a_cursor_from_elsewhere_is_reset_and_told_so() {
-        let (_dir, path) = temporary();
-        let journal = filled(&path, 1).await;
-        let page = journal.page(100, 10).await.unwrap();
-        assert!(page.cursor_reset && !page.gap);
-        assert_eq!(seqs(&page), [1]);
-    }
-
-    #[tokio::test]
-    async fn the_start_reaches_back_five_hundred_and_a_cursor_reaches_all() {
-        let (_dir, path) = temporary();
-        let journal = filled(&path, 620).await;
-        let page = journal.page(0, 500).await.unwrap();
-        assert_eq!((page.events[0].seq, page.next_seq), (121, 620));
-        assert!(!page.gap, "nothing was evicted");
-        assert_eq!(journal.page(5, 1).await.unwrap().events[0].seq, 6);
-    }
-
-    #[tokio::test]
-    async fn bounds_outside_of_the_allowed_ones_are_refused() {
-        let (_dir, path) = temporary();
-        let journal = filled(&path, 1).await;
-        for limit in [0, 501] {
-            assert!(matches!(
-                journal.page(0, limit).await,
-                Err(PageError::Bounds)
-            ));
-        }
-    }
-
-    #[tokio::test]
-    async fn an_empty_journal_has_an_empty_first_page() {
-        let (_dir, path) = temporary();
-        let page = filled(&path, 0).await.page(0, 10).await.unwrap();
-        assert!(page.events.is_empty() && !page.gap && !page.has_more && !page.cursor_reset);
-        assert_eq!(
-            (page.next_seq, page.high_water_seq, page.oldest_seq),
-            (0, 0, 1)
-        );
-    }
-
-    #[tokio::test]
-    async fn the_latest_of_a_name_is_the_newest_or_nothing() {
-        let (_dir, path) = temporary();
-        let journal = filled(&path, 3).await;
-        journal.page(0, 1).await.unwrap();
-        let found = journal.latest("chat.message").await.unwrap().unwrap();
-        assert_eq!(found.payload, json!({"number": 2}));
-        assert_eq!(journal.latest("dice.rolled").await.unwrap(), None);
-    }
-
-    #[tokio::test]
-    async fn a_reader_that_waits_is_woken_by_the_next_commit() {
-        let (_dir, path) = temporary();
-        let journal = filled(&path, 1).await;
-        let waiter = tokio::spawn({
-            let journal = journal.clone();
-            async move { journal.beyond(1).await }
-        });
-        journal
-            .append(Event::new("x", Value::Null, 1))
-            .await
-            .unwrap();
-        waiter.await.unwrap().unwrap();
-    }
-
-    #[test]
-    fn a_file_of_a_newer_version_is_left_alone() {
-        let (_dir, path) = temporary();
-        rusqlite::Connection::open(&path)
-            .unwrap()
-            .pragma_update(None, "user_version", 99)
-            .unwrap();
-        let refusal = Journal::open(&path).unwrap_err();
-        assert!(
-            matches!(refusal, JournalError::Newer { found: 99, .. }),
-            "{refusal}"
-        );
-    }
-}
+mod tests;

@@ -1,177 +1,336 @@
-//! The SQLite file of a journal: its schema, what is read and how it is written.
-//!
-//! Any SQLite tool can read it:
-//!
-//! ```text
-//! events(seq     INTEGER  -- the record's number, never reused
-//!        ts      REAL     -- seconds since 1970
-//!        event   TEXT     -- the event's name
-//!        payload TEXT     -- JSON
-//!        generation INTEGER)
-//! ```
-//!
-//! `user_version` is the number of the format.
+//! One connection to a journal, be it a file or in memory: what is read of it and how
+//! it is written.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use cozyvtt_proto::event::EventRecord;
+use rusqlite::types::{ToSqlOutput, Type};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
-use tokio::sync::{mpsc, watch};
 
-use super::{Health, JournalError};
+use super::commit::{Commit, Entry, Tally};
+use super::moves::Moves;
+use super::retention::{self, Keep};
+use super::{JournalError, schema};
 
-/// The steps from one format to the next; the format's number is how many were
-/// taken. AUTOINCREMENT is what keeps a number from being used twice even when
-/// the newest records have been evicted.
-const MIGRATIONS: [&str; 1] = ["
-    CREATE TABLE events (
-        seq        INTEGER PRIMARY KEY AUTOINCREMENT,
-        ts         REAL    NOT NULL,
-        event      TEXT    NOT NULL,
-        payload    TEXT    NOT NULL,
-        generation INTEGER NOT NULL
-    ) STRICT;
-    CREATE INDEX events_by_name ON events (event, seq);
-"];
+/// How a record's columns are asked for.
+const RECORD: &str = "seq, ts, event, payload, generation";
 
-/// How long the writer waits before it tries a refused commit again.
-const RETRY: Duration = Duration::from_secs(1);
+/// How often all kinds are looked at for their age, in seconds.
+const SWEEP: f64 = 600.0;
 
-/// Most events in one transaction.
-const BATCH: usize = 1024;
+/// The most that a journal in memory takes, in bytes.
+const MEMORY: u64 = 64 << 20;
 
-/// One connection to the file.
+/// The kind under which a whole file is counted that cannot be read.
+const UNREADABLE: &str = "unknown";
+
+/// One connection.
 #[derive(Debug)]
 pub(super) struct Store {
-    path: PathBuf,
     db: Connection,
+    keep: fn(&str) -> Keep,
+    /// The most bytes that are used.
+    room: Option<u64>,
+    /// What there is, counted when the store is first written to.
+    tally: Option<Tally>,
+    swept: f64,
 }
 
 impl Store {
+    /// The file at `path`, made or brought to the present format where that is needed.
     pub(super) fn open(path: &Path) -> Result<Self, JournalError> {
-        let explain = |source| JournalError::Sqlite {
-            path: path.into(),
-            source,
-        };
-        let mut db = Connection::open(path).map_err(explain)?;
-        let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-        let found: i64 = db
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(explain)?;
-        if found > known {
-            return Err(JournalError::Newer {
-                path: path.into(),
-                found,
-                known,
-            });
-        }
-        prepare(&mut db, usize::try_from(found).unwrap_or(0)).map_err(explain)?;
+        schema::open(path).map(|db| Self::of(db, retention::in_file))
+    }
+
+    /// A store in memory.
+    pub(super) fn in_memory() -> rusqlite::Result<Self> {
         Ok(Self {
-            path: path.into(),
-            db,
+            room: Some(MEMORY),
+            ..Self::of(schema::in_memory()?, retention::in_memory)
         })
     }
 
-    /// The newest number ever handed out, kept or not.
-    pub(super) fn high_water(&self) -> Result<u64, JournalError> {
+    /// An open connection to a journal of the present format.
+    pub(super) fn of(db: Connection, keep: fn(&str) -> Keep) -> Self {
+        Self {
+            db,
+            keep,
+            room: None,
+            tally: None,
+            swept: 0.0,
+        }
+    }
+
+    /// With another retention.
+    #[cfg(test)]
+    pub(super) fn keeping(mut self, keep: fn(&str) -> Keep) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Damages the file, as seen by whoever looks it through.
+    #[cfg(test)]
+    pub(super) fn spoil(&self) {
         self.db
-            .query_row(
-                "SELECT seq FROM sqlite_sequence WHERE name = 'events'",
-                [],
-                |row| row.get(0),
+            .execute_batch(
+                "PRAGMA writable_schema = ON;
+                 UPDATE sqlite_schema SET rootpage =
+                     (SELECT rootpage FROM sqlite_schema WHERE name = 'evicted')
+                 WHERE name = 'events_by_name';
+                 PRAGMA writable_schema = RESET;",
             )
+            .unwrap();
+    }
+
+    // ---- Reading
+
+    /// What is read while this value lives is of one moment.
+    pub(super) fn snapshot(&self) -> rusqlite::Result<Transaction<'_>> {
+        self.db.unchecked_transaction()
+    }
+
+    /// The number of the newest record there ever was; 0 when there was none.
+    pub(super) fn newest(&self) -> rusqlite::Result<u64> {
+        self.db
+            .prepare_cached("SELECT seq FROM sqlite_sequence WHERE name = 'events'")?
+            .query_row([], |row| row.get(0))
             .optional()
             .map(Option::unwrap_or_default)
-            .map_err(|source| self.refused(source))
+    }
+
+    /// The number of the oldest record that is kept.
+    pub(super) fn oldest(&self) -> rusqlite::Result<Option<u64>> {
+        self.db
+            .prepare_cached("SELECT min(seq) FROM events")?
+            .query_row([], |row| row.get(0))
+    }
+
+    /// The oldest one's number of the `count` newest records, or how many fewer there are.
+    pub(super) fn back(&self, count: u64) -> rusqlite::Result<Result<u64, u64>> {
+        let newest = "SELECT min(seq), count(*) FROM
+            (SELECT seq FROM events ORDER BY seq DESC LIMIT ?1)";
+        self.db.prepare_cached(newest)?.query_row([count], |row| {
+            let (oldest, found): (Option<u64>, u64) = (row.get(0)?, row.get(1)?);
+            Ok(match oldest {
+                Some(oldest) if found == count => Ok(oldest),
+                _ => Err(count - found),
+            })
+        })
+    }
+
+    /// The first `limit` records after `seq`, oldest first.
+    pub(super) fn after(&self, seq: u64, limit: usize) -> rusqlite::Result<Vec<EventRecord>> {
+        let sql = format!("SELECT {RECORD} FROM events WHERE seq > ?1 ORDER BY seq LIMIT ?2");
+        self.db
+            .prepare_cached(&sql)?
+            .query_map(params![seq, limit], record)?
+            .collect()
     }
 
     /// The newest record of that name.
-    pub(super) fn latest(&self, name: &str) -> Result<Option<EventRecord>, JournalError> {
+    pub(super) fn latest(&self, name: &str) -> rusqlite::Result<Option<EventRecord>> {
+        let sql = format!("SELECT {RECORD} FROM events WHERE event = ?1 ORDER BY seq DESC LIMIT 1");
         self.db
-            .prepare_cached(
-                "SELECT seq, ts, event, payload, generation FROM events
-                 WHERE event = ?1 ORDER BY seq DESC LIMIT 1",
-            )
-            .and_then(|mut query| query.query_row([name], record).optional())
-            .map_err(|source| self.refused(source))
+            .prepare_cached(&sql)?
+            .query_row([name], record)
+            .optional()
     }
 
-    /// A view of the file as it is now.
-    pub(super) fn snapshot(&self) -> Result<Snapshot<'_>, JournalError> {
+    /// The newest record up to `seq`.
+    pub(super) fn last_until(&self, seq: u64) -> rusqlite::Result<Option<EventRecord>> {
+        let sql = format!("SELECT {RECORD} FROM events WHERE seq <= ?1 ORDER BY seq DESC LIMIT 1");
         self.db
-            .unchecked_transaction()
-            .map(|transaction| Snapshot {
-                store: self,
-                transaction,
-            })
-            .map_err(|source| self.refused(source))
+            .prepare_cached(&sql)?
+            .query_row([seq], record)
+            .optional()
     }
 
-    pub(super) fn append(&mut self, batch: &[EventRecord]) -> rusqlite::Result<()> {
-        let transaction = self.db.transaction()?;
-        {
-            let mut insert = transaction.prepare_cached(
-                "INSERT INTO events (seq, ts, event, payload, generation)
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?;
-            for record in batch {
-                insert.execute(params![
-                    record.seq,
-                    record.ts,
-                    record.event,
-                    record.payload.to_string(),
-                    record.generation,
-                ])?;
-            }
+    /// Whether a record of that origin is kept.
+    pub(super) fn knows(&self, origin: &str) -> rusqlite::Result<bool> {
+        self.db
+            .prepare_cached("SELECT 1 FROM events WHERE origin = ?1")?
+            .exists([origin])
+    }
+
+    /// How many records after `seq` were lost, by name. Exact as far as they are
+    /// remembered one by one; before that, at most so many.
+    pub(super) fn evicted(
+        &self,
+        seq: u64,
+        counts: &mut BTreeMap<String, u64>,
+    ) -> rusqlite::Result<()> {
+        let sql = "SELECT event, count(*) FROM evicted WHERE seq > ?1 GROUP BY event
+            UNION ALL SELECT event, records FROM evicted_before WHERE last > ?1";
+        let mut query = self.db.prepare_cached(sql)?;
+        let mut rows = query.query([seq])?;
+        while let Some(row) = rows.next()? {
+            *counts.entry(row.get(0)?).or_default() += row.get::<_, u64>(1)?;
         }
+        Ok(())
+    }
+
+    /// The number up to which any may have been given.
+    pub(super) fn mark(&self) -> rusqlite::Result<u64> {
+        let mark = self
+            .db
+            .query_row("SELECT max(mark) FROM numbers", [], |row| {
+                row.get::<_, Option<u64>>(0)
+            })?;
+        Ok(mark.unwrap_or(0).max(self.newest()?))
+    }
+
+    /// Looks the whole file through; gives what is damaged.
+    pub(super) fn damage(&self) -> rusqlite::Result<Option<String>> {
+        let verdict: String = self
+            .db
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        Ok((verdict != "ok").then_some(verdict))
+    }
+
+    // ---- Writing
+
+    /// Commits all of them or none, evicts what is too much, and tells of each whether
+    /// it was taken.
+    pub(super) fn append(
+        &mut self,
+        entries: &[Entry],
+        moves: &mut Moves,
+        now: f64,
+    ) -> rusqlite::Result<Vec<bool>> {
+        let mut tally = self.counted()?;
+        let sweep = (now - self.swept).abs() >= SWEEP;
+        let transaction = self.db.transaction()?;
+        let work = Commit {
+            db: &transaction,
+            keep: self.keep,
+        };
+        let mut taken = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let was_taken = work.take(entry, now, &mut tally)?;
+            if was_taken && let Some(earlier) = moves.replaced_by(&entry.record) {
+                work.replace(earlier, &entry.record.event, &mut tally)?;
+            }
+            taken.push(was_taken);
+        }
+        work.evict(entries, sweep.then_some(now), &mut tally)?;
+        if let Some(room) = self.room {
+            work.fit(room, &mut tally)?;
+        }
+        transaction.commit()?;
+        self.tally = Some(tally);
+        if sweep {
+            self.swept = now;
+        }
+        Ok(taken)
+    }
+
+    /// Remembers that any number up to `mark` may have been given.
+    pub(super) fn set_mark(&mut self, mark: u64) -> rusqlite::Result<()> {
+        let transaction = self.db.transaction()?;
+        set_mark(&transaction, mark)?;
         transaction.commit()
     }
 
-    /// Removes the records up to `seq`, as an eviction would.
-    #[cfg(test)]
-    pub(super) fn evict(&self, seq: u64) {
-        let evicted = self.db.execute("DELETE FROM events WHERE seq <= ?1", [seq]);
-        evicted.unwrap();
+    /// Takes the mark back to the newest number given, unless somebody else has set
+    /// another one.
+    pub(super) fn release_mark(&mut self, mark: u64, newest: u64) -> rusqlite::Result<()> {
+        self.db.execute(
+            "UPDATE numbers SET mark = ?2 WHERE mark = ?1",
+            [mark, newest],
+        )?;
+        // So that the file alone holds everything while nobody uses it.
+        self.db
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
     }
 
-    fn refused(&self, source: rusqlite::Error) -> JournalError {
-        JournalError::Sqlite {
-            path: self.path.clone(),
-            source,
+    /// Notes that a file with records up to `seq` cannot be read.
+    pub(super) fn note_unreadable(&mut self, seq: u64) -> rusqlite::Result<()> {
+        self.tally = None;
+        self.db
+            .execute(
+                "INSERT OR REPLACE INTO evicted (seq, event) VALUES (?1, ?2)",
+                params![seq, UNREADABLE],
+            )
+            .map(drop)
+    }
+
+    /// Commits everything that `other` holds, and the mark, in one transaction.
+    pub(super) fn take_over(&mut self, other: &Self, mark: u64) -> rusqlite::Result<()> {
+        self.tally = None;
+        let transaction = self.db.transaction()?;
+        copy(
+            &other.db,
+            &transaction,
+            "SELECT seq, ts, event, payload, generation, origin, recovered FROM events",
+            "INSERT INTO events (seq, ts, event, payload, generation, origin, recovered)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?;
+        // A file that could not be read is this one, and can be read again.
+        copy(
+            &other.db,
+            &transaction,
+            &format!("SELECT seq, event FROM evicted WHERE event != '{UNREADABLE}'"),
+            "INSERT INTO evicted (seq, event) VALUES (?1, ?2)",
+        )?;
+        copy(
+            &other.db,
+            &transaction,
+            &format!(
+                "SELECT event, records, last FROM evicted_before WHERE event != '{UNREADABLE}'"
+            ),
+            "INSERT INTO evicted_before (event, records, last) VALUES (?1, ?2, ?3)
+             ON CONFLICT (event) DO UPDATE SET
+                 records = records + excluded.records, last = max(last, excluded.last)",
+        )?;
+        set_mark(&transaction, mark)?;
+        transaction.commit()
+    }
+
+    /// How many records are kept.
+    pub(super) fn count(&self) -> rusqlite::Result<u64> {
+        self.db
+            .query_row("SELECT count(*) FROM events", [], |row| row.get(0))
+    }
+
+    /// The tally for a transaction, which puts it back when it has worked.
+    fn counted(&mut self) -> rusqlite::Result<Tally> {
+        if let Some(tally) = self.tally.take() {
+            return Ok(tally);
         }
+        let kept = self
+            .db
+            .prepare("SELECT event, count(*) FROM events GROUP BY event")?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        let evicted = self
+            .db
+            .query_row("SELECT count(*) FROM evicted", [], |row| row.get(0))?;
+        Ok(Tally { kept, evicted })
     }
 }
 
-/// A consistent view; what is committed meanwhile is not in it.
-pub(super) struct Snapshot<'a> {
-    store: &'a Store,
-    transaction: Transaction<'a>,
+fn set_mark(db: &Connection, mark: u64) -> rusqlite::Result<()> {
+    if db.execute("UPDATE numbers SET mark = ?1", [mark])? == 0 {
+        db.execute("INSERT INTO numbers (mark) VALUES (?1)", [mark])?;
+    }
+    Ok(())
 }
 
-impl Snapshot<'_> {
-    pub(super) fn newest(&self) -> Result<u64, JournalError> {
-        self.store.high_water()
+/// Carries rows over, column by column as they are.
+fn copy(from: &Connection, to: &Connection, select: &str, insert: &str) -> rusqlite::Result<()> {
+    let mut query = from.prepare(select)?;
+    let mut statement = to.prepare(insert)?;
+    let columns = query.column_count();
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        for column in 0..columns {
+            let value = ToSqlOutput::Borrowed(row.get_ref(column)?);
+            statement.raw_bind_parameter(column + 1, value)?;
+        }
+        statement.raw_execute()?;
     }
-
-    pub(super) fn oldest(&self) -> Result<Option<u64>, JournalError> {
-        self.transaction
-            .query_row("SELECT min(seq) FROM events", [], |row| row.get(0))
-            .map_err(|source| self.store.refused(source))
-    }
-
-    pub(super) fn after(&self, seq: u64, limit: u32) -> Result<Vec<EventRecord>, JournalError> {
-        let read = || {
-            self.transaction
-                .prepare_cached(
-                    "SELECT seq, ts, event, payload, generation FROM events
-                     WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-                )?
-                .query_map(params![seq, limit], record)?
-                .collect::<rusqlite::Result<_>>()
-        };
-        read().map_err(|source| self.store.refused(source))
-    }
+    Ok(())
 }
 
 fn record(row: &Row<'_>) -> rusqlite::Result<EventRecord> {
@@ -181,51 +340,8 @@ fn record(row: &Row<'_>) -> rusqlite::Result<EventRecord> {
         ts: row.get(1)?,
         event: row.get(2)?,
         payload: serde_json::from_str(&payload).map_err(|error| {
-            rusqlite::Error::FromSqlConversionFailure(3, rusqlite::types::Type::Text, error.into())
+            rusqlite::Error::FromSqlConversionFailure(3, Type::Text, error.into())
         })?,
         generation: row.get(4)?,
     })
-}
-
-fn prepare(db: &mut Connection, format: usize) -> rusqlite::Result<()> {
-    db.busy_timeout(Duration::from_secs(5))?;
-    db.pragma_update(None, "journal_mode", "WAL")?;
-    db.pragma_update(None, "synchronous", "NORMAL")?;
-    for (step, statements) in MIGRATIONS.iter().enumerate().skip(format) {
-        let migration = db.transaction()?;
-        migration.execute_batch(statements)?;
-        migration.pragma_update(None, "user_version", step + 1)?;
-        migration.commit()?;
-    }
-    Ok(())
-}
-
-/// The writer's loop: commits what has gathered, tells the readers, and tries
-/// a refused commit again until it works or the journal is closed.
-pub(super) fn write(
-    mut store: Store,
-    mut events: mpsc::Receiver<EventRecord>,
-    commits: &watch::Sender<Health>,
-) {
-    let mut batch = Vec::with_capacity(BATCH);
-    while events.blocking_recv_many(&mut batch, BATCH) > 0 {
-        while let Err(error) = store.append(&batch) {
-            tracing::error!(%error, events = batch.len(), "the journal refused a commit; trying again");
-            commits.send_modify(|health| health.trouble = Some(error.to_string()));
-            if events.is_closed() {
-                tracing::error!(
-                    events = batch.len(),
-                    "events lost: the daemon stops and the journal refuses them"
-                );
-                return;
-            }
-            std::thread::sleep(RETRY);
-        }
-        let newest = batch.last().map_or(0, |record| record.seq);
-        commits.send_modify(|health| {
-            health.high_water = newest;
-            health.trouble = None;
-        });
-        batch.clear();
-    }
 }

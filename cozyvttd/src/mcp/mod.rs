@@ -11,9 +11,10 @@ use rmcp::ServiceExt;
 use tokio::net::UnixStream;
 use tokio_util::task::TaskTracker;
 
+use crate::clients::MOST_CLIENTS;
 use crate::hub::Hub;
 use crate::listen::Listener;
-use hello::Greeting;
+use hello::{Greeting, Welcomed};
 use line::LineReader;
 use server::Server;
 pub(crate) use server::tool;
@@ -22,40 +23,64 @@ use transport::LineTransport;
 /// Accepts clients until the daemon stops, then waits for their calls.
 pub async fn serve(listener: Listener, hub: Arc<Hub>) {
     let connections = TaskTracker::new();
-    let mut number = 0_u64;
     loop {
         let stream = tokio::select! {
             () = hub.stop.cancelled() => break,
             stream = listener.accept() => stream,
         };
-        number += 1;
-        connections.spawn(converse(stream, Arc::clone(&hub), number));
+        connections.spawn(converse(stream, Arc::clone(&hub)));
     }
     drop(listener);
     connections.close();
     connections.wait().await;
 }
 
-async fn converse(stream: UnixStream, hub: Arc<Hub>, number: u64) {
-    let _client = hub.client();
+fn too_many() -> String {
+    format!(
+        "cozyvttd serves {MOST_CLIENTS} clients already, which is its limit; close some of them, \
+         `cozyvttctl clients` lists them"
+    )
+}
+
+async fn converse(stream: UnixStream, hub: Arc<Hub>) {
     let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+    let Some(seat) = hub.clients.enter(pid.and_then(|pid| pid.try_into().ok())) else {
+        tracing::warn!(pid, "refused a client: there are too many");
+        return transport::refuse(stream, &too_many()).await;
+    };
+    let (client, number) = (Arc::clone(&seat.client), seat.client.number);
     tracing::debug!(client = number, pid, "a client connected");
     let (read, mut write) = stream.into_split();
     let mut lines = LineReader::new(read);
     let greeting = tokio::select! {
         () = hub.stop.cancelled() => return,
-        greeting = hello::greet(&mut lines, &mut write, &hub.instance) => greeting,
+        () = client.closing.cancelled() => return,
+        greeting = hello::greet(&mut lines, &mut write, &hub, &client) => greeting,
     };
-    let mut handler = Server::new(Arc::clone(&hub));
+    let unanswered = Arc::default();
+    let mut handler = Server::new(
+        Arc::clone(&hub),
+        Arc::clone(&client),
+        Arc::clone(&unanswered),
+    );
     let first = match greeting {
-        Ok(Greeting::Welcomed(hello, selection)) => {
+        Ok(Greeting::Welcomed(welcomed)) => {
+            let Welcomed {
+                hello,
+                selection,
+                visit,
+            } = *welcomed;
             tracing::info!(
                 client = number,
                 pid = hello.pid,
                 version = hello.version,
+                read_only = hello.read_only,
                 "a shim connected"
             );
-            handler = handler.for_client(hello, selection);
+            if let Some(visit) = &visit {
+                client.sits_in(visit.session.campaign());
+            }
+            handler = handler.choosing(selection, hello.read_only, visit);
             None
         }
         Ok(Greeting::None(first)) => Some(first),
@@ -65,7 +90,15 @@ async fn converse(stream: UnixStream, hub: Arc<Hub>, number: u64) {
             return;
         }
     };
-    let transport = LineTransport::new(lines, write, first, hub.stop.clone());
+    let transport = LineTransport::new(
+        lines,
+        write,
+        first,
+        unanswered,
+        hub.stop.clone(),
+        client.closing.clone(),
+    );
+    // Its end comes through the transport, so that what is under way is answered.
     match handler.serve(transport).await {
         Ok(running) => {
             let reason = running.waiting().await;

@@ -1,19 +1,26 @@
 //! What an MCP client sees: who we are, the tools, and their answers.
 
 use std::borrow::Cow;
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use cozyvtt_proto::hello::Hello;
 use cozyvtt_proto::preset::Selection;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, DiscoverResult, Implementation,
+    InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerConfig, Tool,
+    ToolAnnotations,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{Peer, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use tokio::sync::watch;
 
-use crate::hub::{Hub, VERSION};
-use crate::tools::{Caller, Definition, Hints, Outcome};
+use super::transport::Unanswered;
+use crate::campaigns::Visit;
+use crate::clients::Client;
+use crate::hub::{Call, Hub, VERSION};
+use crate::session::patience::Wait;
+use crate::tools::{Definition, Hints, Outcome};
 
 /// What a model is told before its first call.
 const INSTRUCTIONS: &str = "\
@@ -34,26 +41,49 @@ what they do to the table; document_read also writes a file on this machine.";
 #[derive(Debug)]
 pub(super) struct Server {
     hub: Arc<Hub>,
-    caller: Arc<Caller>,
+    client: Arc<Client>,
+    unanswered: Arc<Unanswered>,
     selection: Selection,
+    /// Only tools that change nothing.
+    read_only: bool,
+    /// The campaign, where that is not the main one.
+    visit: Option<Visit>,
 }
 
 impl Server {
-    /// For a client of which nothing is known: it sees every tool.
-    pub(super) fn new(hub: Arc<Hub>) -> Self {
+    /// For a client that sees every tool.
+    pub(super) fn new(hub: Arc<Hub>, client: Arc<Client>, unanswered: Arc<Unanswered>) -> Self {
         Self {
             hub,
-            caller: Arc::default(),
+            client,
+            unanswered,
             selection: Selection::all(),
+            read_only: false,
+            visit: None,
         }
     }
 
-    /// For a client that has introduced itself.
-    pub(super) fn for_client(self, hello: Hello, selection: Selection) -> Self {
+    /// For a client that sees these tools, or those of them that change nothing, in this
+    /// campaign.
+    pub(super) fn choosing(
+        self,
+        selection: Selection,
+        read_only: bool,
+        visit: Option<Visit>,
+    ) -> Self {
         Self {
-            caller: Arc::new(Caller { cwd: hello.cwd }),
             selection,
+            read_only,
+            visit,
             ..self
+        }
+    }
+
+    /// Notes what the client calls itself: the stateless protocol says it with every
+    /// request.
+    fn note_name(&self, context: &RequestContext<RoleServer>) {
+        if let Some(info) = context.meta.client_info() {
+            self.client.name(&info.name, &info.version);
         }
     }
 
@@ -62,6 +92,13 @@ impl Server {
         self.hub
             .definitions()
             .filter(|tool| self.selection.includes(tool.name))
+            .filter(|tool| tool.hints.read_only || !self.read_only)
+    }
+
+    /// Whether an answer is kept back: nothing was done because the daemon is leaving, and
+    /// this client asks the next one again by itself.
+    fn is_left_to_the_next_run(&self, outcome: &Outcome) -> bool {
+        outcome.nothing_sent && self.hub.stop.is_cancelled() && self.client.who().comes_back
     }
 }
 
@@ -69,17 +106,52 @@ impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
         let mut identity = Implementation::new("cozyvtt", VERSION);
         identity.title = Some("CozyVTT".to_owned());
-        let mut info = ServerConfig::new(ServerCapabilities::builder().enable_tools().build());
+        // The tools of one run never change, but a shim outlives runs and tells its
+        // client when those of the next differ.
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .build();
+        let mut info = ServerConfig::new(capabilities);
         info.server_info = identity;
         info.instructions = Some(INSTRUCTIONS.to_owned());
         info
     }
 
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let info = &request.client_info;
+        self.client.name(&info.name, &info.version);
+        context.peer.set_peer_info(request.clone());
+        self.negotiate_initialize(&request)
+    }
+
+    async fn discover(
+        &self,
+        context: RequestContext<RoleServer>,
+    ) -> Result<DiscoverResult, ErrorData> {
+        self.note_name(&context);
+        let mut info = self.get_info();
+        // Who speaks this protocol would have to listen for that, and here nothing changes;
+        // it asks for the tools again whenever it wants to know.
+        if let Some(tools) = &mut info.capabilities.tools {
+            tools.list_changed = None;
+        }
+        Ok(DiscoverResult::from_server_info(
+            self.supported_protocol_versions().into_owned(),
+            info,
+        ))
+    }
+
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        self.note_name(&context);
         Ok(ListToolsResult::with_all_items(
             self.chosen().map(tool).collect(),
         ))
@@ -94,29 +166,78 @@ impl ServerHandler for Server {
             let names: Vec<_> = self.chosen().map(|tool| tool.name).collect();
             ErrorData::invalid_params(
                 format!(
-                    "there is no tool {:?}; there are {}",
+                    "there is no tool {:?}{}; there are {}",
                     request.name,
+                    if self.read_only {
+                        " for a client that may only read (--read-only)"
+                    } else {
+                        ""
+                    },
                     names.join(", ")
                 ),
                 None,
             )
         };
-        if !self.selection.includes(&request.name) {
+        if !self.chosen().any(|tool| tool.name == request.name) {
             return Err(unknown());
         }
+        self.note_name(&context);
         let arguments = request.arguments.clone().unwrap_or_default();
-        let caller = Arc::clone(&self.caller);
+        let (telling, waits) = watch::channel(None);
+        let progress = context.meta.get_progress_token();
+        let call = Call {
+            telling: progress.is_some().then_some(telling),
+            client: Arc::clone(&self.client),
+            campaign: self
+                .visit
+                .as_ref()
+                .map(|visit| Arc::clone(visit.campaign())),
+            cwd: None,
+            request: serde_json::to_string(&context.id).ok(),
+            given_up: self.client.closing.child_token(),
+        };
         let outcome = tokio::select! {
-            outcome = self.hub.call(&request.name, arguments, caller) => outcome,
+            outcome = self.hub.call(&request.name, arguments, call) => outcome,
+            never = tell(&context.peer, progress, waits) => match never {},
             // Nobody waits for the answer any more; rmcp drops it.
             () = context.ct.cancelled() => {
                 return Err(ErrorData::internal_error("cancelled", None));
             }
         };
-        outcome
-            .map(|outcome| result(outcome).into())
-            .ok_or_else(unknown)
+        let outcome = outcome.ok_or_else(unknown)?;
+        if self.is_left_to_the_next_run(&outcome) {
+            self.unanswered.withhold(&context.id);
+        }
+        Ok(result(outcome).into())
     }
+}
+
+/// Sends what a call waits for as MCP's progress, to a client that asked for it; never
+/// ends by itself.
+async fn tell(
+    peer: &Peer<RoleServer>,
+    token: Option<ProgressToken>,
+    mut waits: watch::Receiver<Option<Wait>>,
+) -> Infallible {
+    if let Some(token) = token {
+        while waits.changed().await.is_ok() {
+            let Some(wait) = *waits.borrow_and_update() else {
+                continue;
+            };
+            let (waited, left) = (wait.waited.as_secs_f64(), wait.left.as_secs_f64());
+            let progress = ProgressNotificationParam::new(token.clone(), waited)
+                .with_total(waited + left)
+                .with_message(format!(
+                    "waiting for {}: {:.0} s to go",
+                    wait.what,
+                    left.ceil()
+                ));
+            if let Err(error) = peer.notify_progress(progress).await {
+                tracing::debug!(%error, "a client could not be told how long it takes");
+            }
+        }
+    }
+    std::future::pending().await
 }
 
 /// A tool as MCP shows it.

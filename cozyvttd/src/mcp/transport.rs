@@ -4,9 +4,9 @@
 //! It keeps account of the requests that are not answered yet. So at the end of
 //! the input, and when the daemon stops, running calls are finished first.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cozyvtt_proto::MAX_LINE_BYTES;
@@ -19,6 +19,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt, BufWriter};
+use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -26,6 +27,12 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::line::{Line, LineReader};
+
+use crate::lock::lock;
+
+/// How many requests of one connection may be unanswered at once; of calls it may be
+/// fewer ([`crate::clients::MOST_CALLS`]).
+const MOST_REQUESTS: usize = 512;
 
 /// How many lines may wait for a client to read them.
 const OUTBOX: usize = 256;
@@ -51,10 +58,14 @@ pub(super) struct LineTransport {
     unanswered: Arc<Unanswered>,
     /// The daemon is stopping.
     stop: CancellationToken,
+    /// The client is to go.
+    closing: CancellationToken,
     /// The client is gone or does not read.
     gone: CancellationToken,
     /// Set once nothing more is taken in: when running calls are given up.
     draining: Option<Instant>,
+    /// The client has nothing more to say.
+    at_its_end: bool,
     /// How the conversation has begun, once it has.
     begun: Option<Begun>,
     /// An answer of our own that is still to be queued. rmcp may give a receive up
@@ -77,7 +88,9 @@ impl LineTransport {
         lines: LineReader<OwnedReadHalf>,
         write: OwnedWriteHalf,
         first: Option<Line>,
+        unanswered: Arc<Unanswered>,
         stop: CancellationToken,
+        closing: CancellationToken,
     ) -> Self {
         let (outbox, queue) = mpsc::channel(OUTBOX);
         let gone = CancellationToken::new();
@@ -86,8 +99,10 @@ impl LineTransport {
             first,
             outbox: Some(outbox),
             writer: Some(tokio::spawn(write_lines(write, queue, gone.clone()))),
-            unanswered: Arc::default(),
+            unanswered,
             stop,
+            closing,
+            at_its_end: false,
             gone,
             draining: None,
             begun: None,
@@ -146,10 +161,11 @@ impl LineTransport {
             && matches!(request.request, ClientRequest::InitializeRequest(_))
         {
             "this connection speaks the stateless protocol already; initialize on another one"
-        } else if self.unanswered.begin(&request.id) {
-            return None;
         } else {
-            "this id belongs to a request that is not answered yet; use a new one"
+            match self.unanswered.begin(&request.id) {
+                Ok(()) => return None,
+                Err(why) => why,
+            }
         };
         let id = serde_json::to_value(&request.id).unwrap_or_default();
         Some(failure(&id, -32600, sentence))
@@ -168,12 +184,13 @@ impl Transport<RoleServer> for LineTransport {
         let unanswered = Arc::clone(&self.unanswered);
         async move {
             // Before the answer leaves: a client may use its id again at once.
-            if let JsonRpcMessage::Response(response) = &item {
-                unanswered.end(&response.id);
-            } else if let JsonRpcMessage::Error(error) = &item
-                && let Some(id) = &error.id
-            {
-                unanswered.end(id);
+            let id = match &item {
+                JsonRpcMessage::Response(response) => Some(&response.id),
+                JsonRpcMessage::Error(error) => error.id.as_ref(),
+                JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+            };
+            if id.is_some_and(|id| unanswered.end(id) == Some(Due::Nothing)) {
+                return Ok(());
             }
             let outbox = outbox.ok_or(io::ErrorKind::BrokenPipe)?;
             push(&outbox, serde_json::to_vec(&item)?, &gone).await
@@ -187,22 +204,37 @@ impl Transport<RoleServer> for LineTransport {
                 self.owed = None;
             }
             if let Some(deadline) = self.draining {
+                let unanswered = Arc::clone(&self.unanswered);
+                let gone = self.gone.clone();
+                let open = !self.at_its_end;
                 tokio::select! {
-                    () = self.gone.cancelled() => {}
-                    drained = timeout_at(deadline, self.unanswered.none()) => {
+                    () = gone.cancelled() => return None,
+                    drained = timeout_at(deadline, unanswered.none()) => {
                         if drained.is_err() {
                             tracing::warn!("gave up on calls that did not end");
                         }
+                        return None;
+                    }
+                    line = self.line(), if open => match line {
+                        // Nothing new is begun, but who waits may want a sign of life.
+                        Ok(Line::Whole(line)) => self.owed = pong(&line),
+                        Ok(Line::TooLong) => {}
+                        Ok(Line::CutOff | Line::End) | Err(_) => self.at_its_end = true,
                     }
                 }
-                return None;
+                continue;
             }
             let stop = self.stop.clone();
-            let gone = self.gone.clone();
+            let (gone, closing) = (self.gone.clone(), self.closing.clone());
             let line = tokio::select! {
                 () = gone.cancelled() => return None,
-                () = stop.cancelled() => Ok(Line::End),
-                line = self.line() => line,
+                () = stop.cancelled() => None,
+                () = closing.cancelled() => None,
+                line = self.line() => Some(line),
+            };
+            let Some(line) = line else {
+                self.draining = Some(Instant::now() + DRAIN);
+                continue;
             };
             match line {
                 Ok(Line::Whole(line)) => {
@@ -220,7 +252,10 @@ impl Transport<RoleServer> for LineTransport {
                         "the last line has no newline, so it may be cut off; it was not acted upon";
                     self.owed = Some(bytes(failure(&Value::Null, -32700, sentence)));
                 }
-                Ok(Line::End) => self.draining = Some(Instant::now() + DRAIN),
+                Ok(Line::End) => {
+                    self.at_its_end = true;
+                    self.draining = Some(Instant::now() + DRAIN);
+                }
                 Err(error) => {
                     tracing::debug!(%error, "a connection broke");
                     return None;
@@ -242,19 +277,47 @@ impl Transport<RoleServer> for LineTransport {
 
 /// The requests that have no answer yet.
 #[derive(Debug, Default)]
-struct Unanswered {
-    ids: Mutex<HashSet<RequestId>>,
+pub(super) struct Unanswered {
+    ids: Mutex<HashMap<RequestId, Due>>,
     count: watch::Sender<usize>,
 }
 
+/// What is due to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Due {
+    Answer,
+    /// The client will ask again, of the next run of the daemon.
+    Nothing,
+}
+
 impl Unanswered {
-    /// Notes a request; false when its id is in use.
-    fn begin(&self, id: &RequestId) -> bool {
-        self.change(|ids| ids.insert(id.clone()))
+    /// Notes a request, or says why it cannot be taken.
+    fn begin(&self, id: &RequestId) -> Result<(), &'static str> {
+        self.change(|ids| {
+            if ids.contains_key(id) {
+                return Err("this id belongs to a request that is not answered yet; use a new one");
+            }
+            if ids.len() >= MOST_REQUESTS {
+                return Err(
+                    "512 requests of this connection are not answered yet, which is the limit; \
+                     nothing was done. Wait for their answers, then ask again",
+                );
+            }
+            ids.insert(id.clone(), Due::Answer);
+            Ok(())
+        })
     }
 
-    fn end(&self, id: &RequestId) {
-        self.change(|ids| ids.remove(id));
+    /// Keeps the answer of a request back: nothing was done for it, and its client asks
+    /// again.
+    pub(super) fn withhold(&self, id: &RequestId) {
+        if let Some(due) = lock(&self.ids).get_mut(id) {
+            *due = Due::Nothing;
+        }
+    }
+
+    fn end(&self, id: &RequestId) -> Option<Due> {
+        self.change(|ids| ids.remove(id))
     }
 
     async fn none(&self) {
@@ -262,8 +325,8 @@ impl Unanswered {
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut HashSet<RequestId>) -> T) -> T {
-        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+    fn change<T>(&self, change: impl FnOnce(&mut HashMap<RequestId, Due>) -> T) -> T {
+        let mut ids = lock(&self.ids);
         let outcome = change(&mut ids);
         self.count.send_replace(ids.len());
         outcome
@@ -342,6 +405,21 @@ fn beginning(request: &ClientRequest) -> Option<Begun> {
     }
 }
 
+/// The answer to a line that is MCP's `ping`.
+fn pong(line: &[u8]) -> Option<Vec<u8>> {
+    match serde_json::from_slice::<ClientJsonRpcMessage>(line) {
+        Ok(JsonRpcMessage::Request(JsonRpcRequest {
+            id,
+            request: ClientRequest::PingRequest(_),
+            ..
+        })) => {
+            let id = serde_json::to_value(&id).unwrap_or_default();
+            Some(bytes(json!({"jsonrpc": "2.0", "id": id, "result": {}})))
+        }
+        _ => None,
+    }
+}
+
 fn bytes(answer: Value) -> Vec<u8> {
     answer.to_string().into_bytes()
 }
@@ -366,6 +444,14 @@ async fn push(
             Err(io::ErrorKind::TimedOut.into())
         }
     }
+}
+
+/// Ends a connection with an error that belongs to no request.
+pub(super) async fn refuse(mut stream: UnixStream, sentence: &str) {
+    let mut line = bytes(failure(&Value::Null, -32000, sentence));
+    line.push(b'\n');
+    // One that does not even take this is not waited for.
+    let _ = timeout(FLUSH, stream.write_all(&line)).await;
 }
 
 /// Writes lines until the outbox is closed and empty.
@@ -446,9 +532,35 @@ mod tests {
     fn an_id_is_in_use_until_its_request_is_answered() {
         let unanswered = Unanswered::default();
         let id = RequestId::Number(1);
-        assert!(unanswered.begin(&id));
-        assert!(!unanswered.begin(&id));
-        unanswered.end(&id);
-        assert!(unanswered.begin(&id));
+        assert!(unanswered.begin(&id).is_ok());
+        assert!(unanswered.begin(&id).is_err());
+        assert_eq!(unanswered.end(&id), Some(Due::Answer));
+        assert!(unanswered.begin(&id).is_ok());
+        unanswered.withhold(&id);
+        assert_eq!(unanswered.end(&id), Some(Due::Nothing));
+    }
+
+    #[test]
+    fn more_than_512_requests_are_refused_until_one_is_answered() {
+        let unanswered = Unanswered::default();
+        for id in 0..512 {
+            assert!(unanswered.begin(&RequestId::Number(id)).is_ok());
+        }
+        let refused = unanswered.begin(&RequestId::Number(512)).unwrap_err();
+        assert!(refused.contains(&MOST_REQUESTS.to_string()), "{refused}");
+        unanswered.end(&RequestId::Number(0));
+        assert!(unanswered.begin(&RequestId::Number(512)).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_leaves_its_outbox_full_for_half_a_minute_is_dropped() {
+        let (outbox, _never_read) = mpsc::channel(1);
+        let gone = CancellationToken::new();
+        let begun = Instant::now();
+        push(&outbox, Vec::new(), &gone).await.unwrap();
+        let full = push(&outbox, Vec::new(), &gone).await.unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(begun.elapsed(), READER_PATIENCE);
+        assert!(gone.is_cancelled());
     }
 }

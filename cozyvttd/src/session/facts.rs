@@ -1,10 +1,11 @@
-//! What is known of the campaign and of the server from earlier answers, and
-//! what clears it.
+//! What is known of the campaign from earlier answers, and what clears it.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use serde_json::Value;
+
+use crate::lock::lock;
 
 /// What is known of the campaign. Every field is unknown until an answer has
 /// shown it.
@@ -16,31 +17,19 @@ pub struct Known {
     pub role: Option<String>,
     /// The campaign's game system; `Some(None)` is a flexible campaign.
     pub system: Option<Option<String>>,
-    /// The map that the table was on when the campaign was last read.
-    pub current_map: Option<String>,
+    /// The map that the table is on; `Some(None)` when it is on none.
+    pub current_map: Option<Option<String>>,
+    /// The least time between two lines of this account in the chat, when the
+    /// campaign asks for one.
+    pub chat_cooldown: Option<Duration>,
     /// Whether chat history can be paged with a cursor (CozyVTT >= 1.4).
     pub chat_cursor: Option<bool>,
-}
-
-/// Something that a server has or lacks, as its own routes show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Feature {
-    /// Documents (CozyVTT >= 1.4).
-    Documents,
-    /// Saved rolls (CozyVTT >= 1.4).
-    SavedRolls,
-    /// Handing the DM's seat on (CozyVTT >= 1.4).
-    DmTransfer,
-    /// The list of sessions and their notes (CozyVTT >= 1.3).
-    Sessions,
 }
 
 #[derive(Debug, Default)]
 struct State {
     epoch: u64,
     known: Known,
-    /// Outlives the clearing: the server does not change with our authority.
-    features: BTreeMap<Feature, bool>,
 }
 
 /// The cache. A read that began before the cache was cleared does not fill it.
@@ -86,22 +75,21 @@ impl Facts {
             known.name = text("name");
             known.role = role(campaign, user);
             known.system = Some(text("gameSystem"));
-            known.current_map = text("currentMapId");
+            known.current_map = Some(text("currentMapId"));
+            known.chat_cooldown = (campaign["chatCooldownEnabled"] == true)
+                .then(|| campaign["chatCooldownSeconds"].as_u64())
+                .flatten()
+                .map(Duration::from_secs);
         });
     }
 
-    /// Whether the server has a feature, if an answer has shown it.
-    pub fn feature(&self, feature: Feature) -> Option<bool> {
-        self.state().features.get(&feature).copied()
-    }
-
-    /// Notes that an answer has shown a feature, or its absence.
-    pub fn note_feature(&self, feature: Feature, has: bool) {
-        self.state().features.insert(feature, has);
+    /// Notes the map that the table has just been switched to.
+    pub fn note_map(&self, map: &str) {
+        self.state().known.current_map = Some(Some(map.to_owned()));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -146,14 +134,5 @@ mod tests {
         assert_eq!(facts.known(), Known::default());
         facts.note(facts.epoch(), |known| known.chat_cursor = Some(true));
         assert_eq!(facts.known().chat_cursor, Some(true));
-    }
-
-    #[test]
-    fn what_the_server_has_outlives_the_clearing() {
-        let facts = Facts::default();
-        facts.note_feature(Feature::Documents, false);
-        facts.clear();
-        assert_eq!(facts.feature(Feature::Documents), Some(false));
-        assert_eq!(facts.feature(Feature::SavedRolls), None);
     }
 }

@@ -1,13 +1,18 @@
 //! The HTTP client of a session: one cookie jar, one set of rules for
 //! redirects, bodies and error texts, for REST and the WebSocket handshake.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::redirect::{Attempt, Policy};
+use cozyvtt_proto::text::start;
+use reqwest::cookie::CookieStore;
+use reqwest::redirect::{Action, Attempt, Policy};
 use reqwest::{Client, Response, StatusCode};
 use serde_json::Value;
+use thiserror::Error;
 
-use crate::config::BaseUrl;
+use super::access::AccessProblem;
+use crate::config::{BaseUrl, Settings};
 
 /// Largest body that is read, in bytes.
 pub(super) const MAX_BODY: usize = 16 * 1024 * 1024;
@@ -15,37 +20,61 @@ pub(super) const MAX_BODY: usize = 16 * 1024 * 1024;
 /// How long a connection may take to come about.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Connections that are kept for the next request; a burst's others are let go.
+const IDLE: usize = 4;
+
 /// Most redirects that are followed.
 const MAX_REDIRECTS: usize = 5;
 
-/// A client with a cookie jar of its own. HTTP/1.1 alone, since the WebSocket
+/// Why there is no HTTP client.
+#[derive(Debug, Error)]
+pub enum ClientError {
+    /// What the configuration says of the way to the instance is wrong.
+    #[error(transparent)]
+    Access(#[from] AccessProblem),
+    /// The library refuses, for want of usable TLS roots, say.
+    #[error("the HTTP client cannot be set up: {0}")]
+    Library(#[from] reqwest::Error),
+}
+
+/// A client whose cookies are `jar`'s. HTTP/1.1 alone, since the WebSocket
 /// handshake goes through it too; no `Sec-Fetch-*` and no `Origin` headers, which
 /// CozyVTT 1.5 reads as a browser's. A proxy from the environment is used, but not
 /// to get to this very machine, where no proxy could.
-pub(super) fn client(base: &BaseUrl) -> reqwest::Result<Client> {
+pub(super) fn client(
+    settings: &Settings,
+    jar: Arc<impl CookieStore + 'static>,
+) -> Result<Client, ClientError> {
+    let base = settings.url.clone();
     // One TLS library for the whole process; a second call changes nothing.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = Client::builder()
         .user_agent(concat!("cozyvttd/", env!("CARGO_PKG_VERSION")))
-        .cookie_store(true)
+        .default_headers(settings.access.header_map())
+        .tls_certs_merge(settings.access.certificates()?)
+        .cookie_provider(jar)
         .http1_only()
         .connect_timeout(CONNECT_TIMEOUT)
-        .redirect(Policy::custom(same_origin));
-    if base.is_loopback() {
-        builder.no_proxy().build()
+        .pool_max_idle_per_host(IDLE)
+        .redirect(Policy::custom(move |attempt| within(&base, attempt)));
+    let builder = if settings.url.is_loopback() {
+        builder.no_proxy()
     } else {
-        builder.build()
-    }
+        builder
+    };
+    Ok(builder.build()?)
 }
 
-/// Follows a redirect only on the same origin: the session's cookie and the
-/// password are for this instance and nobody else.
-fn same_origin(attempt: Attempt<'_>) -> reqwest::redirect::Action {
-    let stays = attempt
-        .previous()
-        .first()
-        .is_some_and(|first| first.origin() == attempt.url().origin());
-    if stays && attempt.previous().len() <= MAX_REDIRECTS {
+/// Follows a redirect only within the instance: the session's cookie and the header
+/// fields are for it and nobody else. One of a sign-in is never followed, since every
+/// step would send the password, or the code, once more.
+fn within(base: &BaseUrl, attempt: Attempt<'_>) -> Action {
+    let first = attempt.previous().first();
+    let signs_in = first.is_some_and(|first| {
+        let path = first.path();
+        path.ends_with("/api/auth/login") || path.contains("/api/auth/mfa/")
+    });
+    if base.holds(attempt.url()) && !signs_in && attempt.previous().len() <= MAX_REDIRECTS {
         attempt.follow()
     } else {
         attempt.stop()
@@ -65,8 +94,8 @@ pub(super) async fn body(mut response: Response, limit: usize) -> Result<Vec<u8>
     }
 }
 
-/// What a failed answer says: `message`, else `error`, else its first 200
-/// characters, else its status.
+/// What a failed answer says: `message`, else `error`, else its text, each of at most
+/// so many characters, else its status.
 pub(super) fn message(json: Option<&Value>, body: &[u8], status: StatusCode) -> String {
     json.and_then(|json| {
         ["message", "error"]
@@ -75,18 +104,14 @@ pub(super) fn message(json: Option<&Value>, body: &[u8], status: StatusCode) -> 
     })
     .map_or_else(
         || {
-            let text: String = String::from_utf8_lossy(body)
-                .trim()
-                .chars()
-                .take(200)
-                .collect();
+            let text = start(String::from_utf8_lossy(body).trim(), 200);
             if text.is_empty() {
-                format!("status code {}", status.as_u16())
+                format!("status {}", status.as_u16())
             } else {
                 text
             }
         },
-        ToOwned::to_owned,
+        |text| start(text, 500),
     )
 }
 
@@ -100,11 +125,17 @@ pub(super) fn network_cause(error: &reqwest::Error) -> String {
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    if error.is_connect() {
+    let cause = cause.to_string();
+    if cause.contains("UnknownIssuer") {
+        format!(
+            "cannot connect: {cause}: nobody known vouches for the server's certificate; when the \
+             table has an authority of its own, name its file with ca_file in the configuration"
+        )
+    } else if error.is_connect() {
         format!("cannot connect: {cause}")
     } else if error.is_redirect() {
         "redirected in a circle".to_owned()
     } else {
-        cause.to_string()
+        cause
     }
 }

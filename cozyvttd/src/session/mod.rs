@@ -1,17 +1,28 @@
-//! The one session with CozyVTT: the login, REST, the live link and what is
-//! known of the campaign, for all agents together.
+//! The session with CozyVTT: one account, with its login and REST ([`account`]), and for
+//! each campaign that it sits in the live link, the lanes and what is known of it; for
+//! all agents together.
 
+pub mod access;
+pub mod account;
 pub mod budget;
+pub mod clock;
+mod cookies;
 pub mod facts;
+pub mod features;
 mod http;
 pub mod ids;
+mod keepalive;
 pub mod lanes;
 pub mod live;
 pub mod login;
 pub mod packet;
+pub mod patience;
+mod pool;
 pub mod rest;
+mod resync;
 pub mod socketio;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,52 +30,55 @@ use cozyvtt_proto::event::EventRecord;
 use serde_json::Value;
 use thiserror::Error;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::config::{BaseUrl, Settings};
 use crate::journal::Journal;
-use budget::{Budget, QueueFull};
+use account::Account;
+use budget::{QueueFull, Slot};
+use clock::Clock;
 use facts::Facts;
-use lanes::{Lane, LaneBusy, Lanes, Right};
+use features::Feature;
+pub use http::ClientError;
+use ids::ResourceId;
+use lanes::{Lane, LaneBusy, Lanes, Look, Right};
 use live::{EmitError, Link, LinkState, Worker};
 use login::Login;
+use patience::{Impatience, Patience};
 use rest::{Expect, Fetched, ROUTE_MISSING, Request, Rest, RestError};
 
-/// CozyVTT up to 1.5.0 takes 30 rolls a minute from one account; two are left
-/// to the person who plays with the same account in a browser.
-const ROLLS: usize = 28;
-/// The window of that limit.
-const ROLL_WINDOW: Duration = Duration::from_secs(60);
-/// How long a roll may wait for its turn: well within the time limits of MCP
-/// clients, which start at 60 s.
-const ROLL_PATIENCE: Duration = Duration::from_secs(45);
-
-/// How long a lane stays closed after an event whose effect does not show.
+/// How long a lane stays closed after a write whose effect does not show: longer
+/// than a server that is well takes to read, change and write back.
 const SILENCE: Duration = Duration::from_secs(2);
-
-/// How often the session is kept from running out: CozyVTT may end one after an
-/// hour without a request, and the WebSocket counts for none.
-const KEEPALIVE: Duration = Duration::from_secs(600);
 
 /// How long after a failed read the campaign is read again.
 const ORIENT_AGAIN: Duration = Duration::from_secs(15);
 
-/// A session, shared by everything that talks to the table.
+/// A session in one campaign, shared by everything that talks to it.
 #[derive(Debug)]
 pub struct Session {
-    settings: Settings,
-    login: Arc<Login>,
-    rest: Rest,
+    account: Arc<Account>,
+    campaign: ResourceId,
     facts: Arc<Facts>,
     /// The live link.
     pub link: Link,
     /// The campaign's events.
     pub journal: Journal,
-    rolls: Budget,
     lanes: Lanes,
-    /// Cancelled when nothing new is to be sent.
-    draining: CancellationToken,
+    /// One clone for each event that was sent and whose effect is waited for.
+    unsettled: Arc<()>,
+}
+
+/// What a session stands on: the time, and the folders it keeps things in.
+#[derive(Debug, Clone)]
+pub struct Ground {
+    /// The time.
+    pub clock: Clock,
+    /// The folder of this daemon's state: the kept session, the record of the login.
+    pub folder: PathBuf,
+    /// The folder that all daemons of the user share, whatever their profile: the tally
+    /// of sign-ins.
+    pub shared: PathBuf,
 }
 
 /// Why it is not a call's turn.
@@ -72,56 +86,114 @@ pub struct Session {
 pub enum TurnError {
     /// Too many rolls are waiting.
     #[error("dice {0}")]
-    Rolls(#[from] QueueFull),
+    Rolls(QueueFull),
+    /// Too many lines are waiting.
+    #[error("chat {0}")]
+    Lines(QueueFull),
     /// Other writes to the same thing take too long.
     #[error(transparent)]
     Lane(#[from] LaneBusy),
-    /// The daemon stops.
-    #[error("cozyvttd is stopping; nothing was sent")]
-    Stopping,
+    /// The wait ended for a reason of the caller's or the daemon's.
+    #[error(transparent)]
+    Ended(#[from] Impatience),
+}
+
+impl TurnError {
+    fn lane(why: Impatience) -> Self {
+        match why {
+            Impatience::TooLong => Self::Lane(LaneBusy),
+            other => Self::Ended(other),
+        }
+    }
+}
+
+/// A turn that has come and is not used yet.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    slot: Slot<'a>,
+    /// How long it took to come.
+    pub waited: Duration,
+}
+
+impl<'a> Turn<'a> {
+    async fn come(
+        what: &'static str,
+        slot: Slot<'a>,
+        patience: &Patience,
+    ) -> Result<Self, TurnError> {
+        let began = Instant::now();
+        patience.wait_for(what, || slot.left(), slot.come()).await?;
+        Ok(Self {
+            waited: began.elapsed(),
+            slot,
+        })
+    }
+
+    /// Uses it: what is sent from now on counts. Gives how long it took to come.
+    pub fn used(self) -> Duration {
+        self.slot.spend();
+        self.waited
+    }
 }
 
 impl Session {
-    /// A session with these settings and its link's worker, which begins at
-    /// once: it signs in, connects, and goes on until [`Session::stop`].
+    /// A session with these settings, of an account of its own, and its link's worker,
+    /// which begins at once: it signs in, connects, and goes on until [`Session::stop`].
     ///
     /// # Errors
     ///
-    /// When the HTTP client cannot be set up (no usable TLS roots, say).
+    /// [`ClientError`].
     pub fn start(
         settings: Settings,
         journal: Journal,
-    ) -> Result<(Arc<Self>, JoinHandle<()>), reqwest::Error> {
-        let http = http::client(&settings.url)?;
+        ground: Ground,
+    ) -> Result<(Arc<Self>, JoinHandle<()>), ClientError> {
+        let campaign = settings.campaign.clone();
+        Ok(Account::start(settings, ground)?.sit(campaign, journal))
+    }
+
+    /// The session of `account` in `campaign`, and its link's worker.
+    fn of(
+        account: Arc<Account>,
+        campaign: ResourceId,
+        journal: Journal,
+    ) -> (Arc<Self>, JoinHandle<()>) {
         let session = Arc::new(Self {
-            login: Arc::new(Login::new(settings.clone(), http.clone())),
-            rest: Rest::new(http.clone(), settings.url.clone()),
             facts: Arc::default(),
             // A journal that holds something has seen a link before this one.
             link: Link::new(journal.high_water() > 0),
-            draining: CancellationToken::new(),
             journal,
-            rolls: Budget::new(ROLLS, ROLL_WINDOW, ROLL_PATIENCE),
             lanes: Lanes::default(),
-            settings,
+            unsettled: Arc::default(),
+            campaign,
+            account,
         });
-        let worker = Worker {
-            settings: session.settings.clone(),
+        let Account {
+            settings,
+            ground,
             http,
-            login: Arc::clone(&session.login),
+            login,
+            ..
+        } = &*session.account;
+        let worker = Worker {
+            url: settings.url.clone(),
+            campaign: session.campaign.clone(),
+            http: http.clone(),
+            login: Arc::clone(login),
             facts: Arc::clone(&session.facts),
             journal: session.journal.clone(),
             link: session.link.clone(),
+            clock: ground.clock.clone(),
         };
         tokio::spawn(orient(Arc::clone(&session)));
-        tokio::spawn(keep_alive(Arc::clone(&session)));
-        Ok((session, tokio::spawn(worker.run())))
+        tokio::spawn(resync::follow(Arc::clone(&session), ground.clock.clone()));
+        let worker = tokio::spawn(worker.run());
+        (session, worker)
     }
 
-    /// Lets calls that wait for their turn go, each with the word that nothing was
-    /// sent.
-    pub fn drain(&self) {
-        self.draining.cancel();
+    /// The account.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
     }
 
     /// Waits for the turn to roll: all agents share what the server allows.
@@ -129,23 +201,56 @@ impl Session {
     /// # Errors
     ///
     /// [`TurnError`].
-    pub async fn roll_turn(&self) -> Result<(), TurnError> {
-        tokio::select! {
-            () = self.draining.cancelled() => Err(TurnError::Stopping),
-            turn = self.rolls.take() => Ok(turn?),
-        }
+    pub async fn roll_turn(&self) -> Result<Turn<'_>, TurnError> {
+        let patience = Patience::current();
+        let slot = self.account.rolls.take(patience.party(), patience.left());
+        let slot = slot.map_err(TurnError::Rolls)?;
+        Turn::come("its turn to roll", slot, &patience).await
     }
 
-    /// Waits for the turn to write in `lane`.
+    /// Waits for the turn to say something in the chat, which a campaign may slow
+    /// down.
     ///
     /// # Errors
     ///
     /// [`TurnError`].
-    pub async fn lane(&self, lane: Lane) -> Result<Right, TurnError> {
-        tokio::select! {
-            () = self.draining.cancelled() => Err(TurnError::Stopping),
-            right = self.lanes.take(lane) => Ok(right?),
+    pub async fn chat_turn(&self) -> Result<Turn<'_>, TurnError> {
+        let apart = self.facts.known().chat_cooldown.unwrap_or_default();
+        let patience = Patience::current();
+        let slot = self
+            .account
+            .lines
+            .take_apart(patience.party(), apart, patience.left());
+        let slot = slot.map_err(TurnError::Lines)?;
+        Turn::come("its turn to speak", slot, &patience).await
+    }
+
+    /// Waits for the turn to write in all of `lanes`.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError`].
+    pub async fn lanes(&self, lanes: impl Into<Vec<Lane>>) -> Result<Vec<Right>, TurnError> {
+        let patience = Patience::current();
+        let mut lanes = lanes.into();
+        // In the same order for every call, so that no two wait for each other.
+        lanes.sort();
+        let mut rights = Vec::with_capacity(lanes.len());
+        for lane in lanes {
+            let right = patience.wait(self.lanes.take(lane)).await;
+            rights.push(right.map_err(TurnError::lane)?);
         }
+        Ok(rights)
+    }
+
+    /// Waits until nobody writes in `lane`.
+    ///
+    /// # Errors
+    ///
+    /// [`TurnError`].
+    pub async fn look(&self, lane: Lane) -> Result<Look, TurnError> {
+        let look = Patience::current().wait(self.lanes.look(lane)).await;
+        look.map_err(TurnError::lane)
     }
 
     /// Ends the link; its worker says goodbye and finishes.
@@ -155,17 +260,17 @@ impl Session {
 
     /// The instance.
     pub fn url(&self) -> &BaseUrl {
-        &self.settings.url
+        self.account.url()
     }
 
     /// The campaign's id.
     pub fn campaign(&self) -> &str {
-        self.settings.campaign.as_str()
+        self.campaign.as_str()
     }
 
     /// The login.
     pub fn login(&self) -> &Arc<Login> {
-        &self.login
+        self.account.login()
     }
 
     /// Waits until there is a session.
@@ -174,23 +279,28 @@ impl Session {
     ///
     /// [`RestError::NotSignedIn`].
     pub async fn signed_in(&self) -> Result<(), RestError> {
-        let session = self.login.ensure().await;
+        let session = Patience::current().wait(self.login().ensure()).await?;
         session.map(drop).map_err(RestError::NotSignedIn)
     }
 
     /// The account's id, once it has signed in.
     pub fn user_id(&self) -> Option<String> {
-        self.login.user()?["id"].as_str().map(ToOwned::to_owned)
+        self.login().user()?["id"].as_str().map(ToOwned::to_owned)
     }
 
     /// The REST side.
     pub fn rest(&self) -> &Rest {
-        &self.rest
+        &self.account.rest
     }
 
     /// What is known of the campaign.
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// Whether the server has a feature, if an answer has ever shown it.
+    pub fn feature(&self, feature: Feature) -> Option<bool> {
+        self.account.features.get(feature)
     }
 
     /// The path under the campaign's own.
@@ -207,11 +317,18 @@ impl Session {
     ///
     /// [`RestError`].
     pub async fn request(&self, request: &Request<'_>, expect: Expect) -> Result<Value, RestError> {
-        let answer = self
-            .rest
-            .json(&self.login, request, expect, &|| self.unauthorized())
+        let Account { rest, login, .. } = &*self.account;
+        let answer = rest
+            .json(login, request, expect, &|| self.account.unauthorized())
             .await;
         self.learn(request, &answer);
+        // Other campaigns may be asked about as well, and say nothing about this one.
+        if request.path.starts_with(&self.in_campaign(&[]))
+            && let Err(RestError::Http { message, .. }) = &answer
+        {
+            // Up to 1.3 the live link of a removed member stays; a new one tells.
+            self.link.doubt(message);
+        }
         answer
     }
 
@@ -221,9 +338,9 @@ impl Session {
     ///
     /// [`RestError`].
     pub async fn fetch(&self, request: &Request<'_>) -> Result<Fetched, RestError> {
-        let answer = self
-            .rest
-            .fetch(&self.login, request, &|| self.unauthorized())
+        let Account { rest, login, .. } = &*self.account;
+        let answer = rest
+            .fetch(login, request, &|| self.account.unauthorized())
             .await;
         // No document is an HTML page, but what a proxy puts in its place is.
         let page = matches!(&answer, Ok(Fetched::File { mime, .. }) if mime == "text/html");
@@ -233,8 +350,28 @@ impl Session {
         answer
     }
 
+    /// Sends a write within `rights`. When its answer gets lost, or is none, they are
+    /// kept for 2 s, since the server may still be at it.
+    ///
+    /// # Errors
+    ///
+    /// [`RestError`].
+    pub async fn write(
+        &self,
+        rights: &mut Vec<Right>,
+        request: &Request<'_>,
+        expect: Expect,
+    ) -> Result<Value, RestError> {
+        let answer = self.request(request, expect).await;
+        if answer.as_ref().is_err_and(RestError::may_still_happen) {
+            keep(std::mem::take(rights));
+        }
+        answer
+    }
+
     /// Sends an event, and keeps `rights` until the table has shown its effect:
-    /// an event that `effect` accepts, or a refusal. A table that stays silent
+    /// an event that `effect` accepts. A refusal names no request, so it counts
+    /// as the effect only when nothing else is waited for. A table that stays silent
     /// keeps the lane closed for 2 s at most. Gives the newest sequence
     /// number from before the send.
     ///
@@ -248,25 +385,33 @@ impl Session {
         payload: Value,
         effect: impl Fn(&EventRecord) -> bool + Send + Sync + 'static,
     ) -> Result<u64, EmitError> {
-        let since = self.link.emit(name, payload).await?;
+        let unsettled = Arc::clone(&self.unsettled);
+        let since = match self.link.emit(name, payload).await {
+            Ok(since) => since,
+            Err(error) => {
+                if matches!(error, EmitError::Unknown(_)) {
+                    keep((rights, unsettled));
+                }
+                return Err(error);
+            }
+        };
         let journal = self.journal.clone();
         tokio::spawn(async move {
-            journal
+            // The session's own one, and this one.
+            let alone = || Arc::strong_count(&unsettled) <= 2;
+            let silent = Instant::now() + SILENCE;
+            let seen = journal
                 .find(since, SILENCE, |event| {
-                    event.event == "system.error" || effect(event)
+                    effect(event) || (is_refusal(event) && alone())
                 })
                 .await;
+            if seen.is_none() {
+                // A journal that cannot be read ends the search early.
+                sleep_until(silent).await;
+            }
             drop(rights);
         });
         Ok(since)
-    }
-
-    /// A 401 says that the session has ended, and with it every authority that
-    /// came from it.
-    fn unauthorized(&self) {
-        self.facts.clear();
-        self.link
-            .invalidate("REST returned 401; previous WS authentication has been invalidated");
     }
 
     fn learn<T>(&self, request: &Request<'_>, answer: &Result<T, RestError>) {
@@ -274,12 +419,12 @@ impl Session {
             return;
         };
         match answer {
-            Ok(_) => self.facts.note_feature(feature, true),
+            Ok(_) => self.account.features.note(feature, true),
             Err(RestError::Http {
                 status: 404,
                 message,
                 ..
-            }) if message == ROUTE_MISSING => self.facts.note_feature(feature, false),
+            }) if message == ROUTE_MISSING => self.account.features.note(feature, false),
             Err(_) => {}
         }
     }
@@ -298,6 +443,19 @@ impl Session {
         Ok(campaign["gameSystem"].as_str().map(ToOwned::to_owned))
     }
 
+    /// The map that the table is on, if there is one, read when it is not known.
+    ///
+    /// # Errors
+    ///
+    /// [`RestError`].
+    pub async fn current_map(&self) -> Result<Option<String>, RestError> {
+        if let Some(map) = self.facts.known().current_map {
+            return Ok(map);
+        }
+        let campaign = self.read_campaign().await?;
+        Ok(campaign["currentMapId"].as_str().map(ToOwned::to_owned))
+    }
+
     /// Reads the campaign and notes what it shows.
     ///
     /// # Errors
@@ -308,11 +466,26 @@ impl Session {
         let request = Request::get(self.in_campaign(&[]));
         let mut body = self.request(&request, Expect::Has("campaign")).await?;
         let campaign = body["campaign"].take();
-        let user = self.login.user();
+        let user = self.login().user();
         let user = user.as_ref().and_then(|user| user["id"].as_str());
         self.facts.note_campaign(began, &campaign, user);
         Ok(campaign)
     }
+}
+
+/// Keeps what a write held whose outcome is unknown, for as long as the server may
+/// still be at it.
+fn keep(held: impl Send + 'static) {
+    tokio::spawn(async move {
+        sleep(SILENCE).await;
+        drop(held);
+    });
+}
+
+/// Whether the server has refused something that was sent. What the link itself
+/// reports of its attempts carries their phase.
+fn is_refusal(event: &EventRecord) -> bool {
+    event.event == "system.error" && event.payload.get("phase").is_none()
 }
 
 /// Reads the campaign once after every acceptance, so that its name and our role
@@ -337,29 +510,6 @@ async fn orient(session: Arc<Session>) {
         };
         if link.wait_for(other).await.is_err() {
             return;
-        }
-    }
-}
-
-/// Shows now and then that the session is used, and renews it when it has run out.
-async fn keep_alive(session: Arc<Session>) {
-    loop {
-        tokio::select! {
-            () = session.draining.cancelled() => return,
-            () = sleep(KEEPALIVE) => {}
-        }
-        let Some(number) = session.login.session() else {
-            continue;
-        };
-        match session.rest.ping(&session.login).await {
-            Ok(()) => {}
-            Err(RestError::Http { status: 401, .. }) => {
-                session.unauthorized();
-                if let Err(error) = session.login.renew(number).await {
-                    tracing::warn!(%error, "the session has run out and could not be renewed");
-                }
-            }
-            Err(error) => tracing::warn!(%error, "the session could not be kept alive"),
         }
     }
 }

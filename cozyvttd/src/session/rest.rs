@@ -1,21 +1,27 @@
 //! Requests to CozyVTT's REST routes: one rule each for a session that ended,
 //! for "too many requests", and for answers that are none.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use reqwest::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH};
+use reqwest::header::{CONTENT_TYPE, DATE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH};
 use reqwest::multipart::{Form, Part};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use thiserror::Error;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+use url::Url;
 
-use super::facts::Feature;
+use super::budget::{Budget, QueueFull, Slot, Use};
+use super::features::Feature;
 use super::http::{self, network_cause};
 use super::login::{self, Login, LoginError};
+use super::patience::{Impatience, Patience};
+use super::pool::{self, Pool};
 use crate::config::BaseUrl;
+use crate::lock::lock;
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -27,6 +33,21 @@ const BACK_OFF: [Duration; 3] = [
     Duration::from_secs(2),
     Duration::from_secs(4),
 ];
+
+/// CozyVTT takes 300 requests a minute from one address unless its operator says
+/// otherwise; its answers tell (`RateLimit-Limit`).
+const REQUESTS: usize = 300;
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Requests under way at once, half of them of one client. When a session ends, so many
+/// meet it at most.
+const POOL: usize = 64;
+
+/// Files under way at once, apart from these: they take their time.
+const FILES: usize = 4;
+
+/// Longest address of a request, in bytes: common proxies take no longer line.
+const MAX_URL: usize = 8000;
 
 /// Longest `Retry-After` that a caller is kept waiting for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -136,6 +157,11 @@ impl<'a> Request<'a> {
         Self::new(Method::POST, path, Body::Upload(upload))
     }
 
+    /// Whether a file goes one way or the other: larger and slower than anything else.
+    fn is_file(&self) -> bool {
+        matches!(self.wants, Wants::File(_)) || matches!(self.body, Body::Upload(_))
+    }
+
     /// Adds a query parameter.
     #[must_use]
     pub fn query(mut self, key: &'static str, value: impl ToString) -> Self {
@@ -188,6 +214,18 @@ pub enum RestError {
     /// There is no session; this request was not sent.
     #[error("not signed in, so nothing was sent: {0}")]
     NotSignedIn(LoginError),
+    /// It waited in vain; it was not sent, or the server did not process it.
+    #[error(transparent)]
+    Ended(#[from] Impatience),
+    /// What was asked for does not fit into an address; nothing was sent.
+    #[error(
+        "this request's address would be {0} bytes long, and servers take {MAX_URL} at most: shorten \
+         the longest argument; nothing was sent"
+    )]
+    TooLong(usize),
+    /// Too many requests are waiting for their turn; this one was not sent.
+    #[error("REST {0}")]
+    Queue(QueueFull),
     /// The session ended and could not be renewed.
     #[error("HTTP 401: Re-login failed: {0}")]
     Relogin(LoginError),
@@ -226,6 +264,23 @@ pub enum RestError {
     },
 }
 
+impl RestError {
+    /// Whether a write that was answered so may still happen: the answer got lost, is
+    /// none, or came from a proxy that waits no longer.
+    pub fn may_still_happen(&self) -> bool {
+        match self {
+            Self::Network { outcome, .. } => !outcome.is_empty(),
+            Self::Invalid { .. } => true,
+            Self::Http { status, .. } => matches!(status, 502..=504),
+            Self::NotSignedIn(_)
+            | Self::Relogin(_)
+            | Self::Queue(_)
+            | Self::TooLong(_)
+            | Self::Ended(_) => false,
+        }
+    }
+}
+
 /// When the server last answered, and when it last did not.
 #[derive(Debug, Clone, Default)]
 pub struct Reach {
@@ -241,6 +296,13 @@ pub struct Rest {
     http: reqwest::Client,
     base: BaseUrl,
     reach: Mutex<Reach>,
+    /// What the server takes in a minute from this address.
+    requests: Budget,
+    /// What is under way at once.
+    pool: Pool,
+    files: Pool,
+    /// How far the server's clock is ahead of ours, in seconds.
+    ahead: AtomicI64,
 }
 
 /// An answer with a status that says it worked.
@@ -258,15 +320,43 @@ impl Rest {
             http,
             base,
             reach: Mutex::default(),
+            requests: Budget::new(share(REQUESTS), WINDOW),
+            pool: Pool::new(POOL),
+            files: Pool::new(FILES),
+            ahead: AtomicI64::new(0),
         }
+    }
+
+    /// How much of what the server takes in a minute is used.
+    pub fn requests(&self) -> Use {
+        self.requests.used()
+    }
+
+    /// How far the server's clock is ahead of ours, in seconds, to the second; behind
+    /// is negative.
+    pub fn ahead(&self) -> i64 {
+        self.ahead.load(Ordering::Relaxed)
+    }
+
+    fn hear_the_time(&self, theirs: SystemTime) {
+        let since_1970 = |time: SystemTime| {
+            time.duration_since(SystemTime::UNIX_EPOCH)
+                .ok()
+                .and_then(|span| i64::try_from(span.as_secs()).ok())
+        };
+        if let (Some(theirs), Some(ours)) = (since_1970(theirs), since_1970(SystemTime::now())) {
+            self.ahead.store(theirs - ours, Ordering::Relaxed);
+        }
+    }
+
+    /// From now on `clients` share what the server takes in a minute.
+    pub fn share_between(&self, clients: usize) {
+        self.requests.share_between(clients);
     }
 
     /// When the server last answered.
     pub fn reach(&self) -> Reach {
-        self.reach
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .clone()
+        lock(&self.reach).clone()
     }
 
     /// Sends a request within the session and gives back the JSON object that
@@ -345,7 +435,7 @@ impl Rest {
     ///
     /// [`RestError`].
     pub async fn ping(&self, login: &Arc<Login>) -> Result<(), RestError> {
-        login.ensure().await.map_err(RestError::NotSignedIn)?;
+        ensure(login, &Patience::current()).await?;
         self.once(&Request::get(["api", "auth", "ping"]))
             .await
             .map(drop)
@@ -357,13 +447,44 @@ impl Rest {
         request: &Request<'_>,
         unauthorized: &(dyn Fn() + Sync),
     ) -> Result<Answer, RestError> {
-        let mut session = login.ensure().await.map_err(RestError::NotSignedIn)?;
+        let patience = Patience::current();
+        let url = self.url(request)?;
+        let mut session = ensure(login, &patience).await?;
         let mut renewed = false;
+        let mut pauses = BACK_OFF.into_iter();
         loop {
-            match self.patient(request).await {
+            let place = self.place(request, &patience).await?;
+            if login.session() != Some(session) {
+                // It ended while this one waited, and another is on its way.
+                drop(place);
+                session = ensure(login, &patience).await?;
+                continue;
+            }
+            if request.method != Method::GET {
+                patience.leave().await?;
+            }
+            match self.exchange(request, url.clone(), place).await {
+                Ok(Exchange::Answer(answer)) => {
+                    if request.method != Method::GET {
+                        patience.carry_on();
+                    }
+                    return Ok(answer);
+                }
+                Ok(Exchange::TooMany { asked, error }) => {
+                    let Some(pause) = pauses.next() else {
+                        return Err(error);
+                    };
+                    let pause = pause.max(asked.unwrap_or_default());
+                    if pause > PATIENCE.min(patience.left()) {
+                        return Err(error);
+                    }
+                    tracing::debug!(pause_s = pause.as_secs(), "too many requests; waiting");
+                    patience.wait(sleep(pause)).await?;
+                }
                 Err(RestError::Http { status: 401, .. }) if !renewed => {
                     unauthorized();
-                    session = login.renew(session).await.map_err(RestError::Relogin)?;
+                    let anew = patience.wait(login.renew(session)).await?;
+                    session = anew.map_err(RestError::Relogin)?;
                     renewed = true;
                 }
                 Err(error) => {
@@ -372,49 +493,70 @@ impl Rest {
                     }
                     return Err(error);
                 }
-                Ok(answer) => return Ok(answer),
             }
         }
     }
 
-    /// Sends a request, and again after a pause when there were too many.
-    async fn patient(&self, request: &Request<'_>) -> Result<Answer, RestError> {
-        for pause in BACK_OFF {
-            match self.exchange(request).await? {
-                Exchange::Answer(answer) => return Ok(answer),
-                Exchange::TooMany { asked, error } => {
-                    let pause = pause.max(asked.unwrap_or_default());
-                    if pause > PATIENCE {
-                        return Err(error);
-                    }
-                    tracing::debug!(pause_s = pause.as_secs(), "too many requests; waiting");
-                    tokio::time::sleep(pause).await;
-                }
-            }
+    /// Waits until a request may be sent: for its turn in the minute, and for its
+    /// place among those under way.
+    async fn place(
+        &self,
+        request: &Request<'_>,
+        patience: &Patience,
+    ) -> Result<Place<'_>, RestError> {
+        let turn = self.requests.take(patience.party(), patience.left());
+        let turn = turn.map_err(RestError::Queue)?;
+        patience
+            .wait_for("its turn to ask the server", || turn.left(), turn.come())
+            .await?;
+        let pool = if request.is_file() {
+            &self.files
+        } else {
+            &self.pool
+        };
+        let place = patience.wait(pool.take(patience.party())).await?;
+        Ok(Place {
+            turn,
+            _place: place,
+        })
+    }
+
+    /// The address of a request, with its query.
+    fn url(&self, request: &Request<'_>) -> Result<Url, RestError> {
+        let mut url = self.base.under(request.path.iter().copied());
+        if !request.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&request.query);
         }
-        self.once(request).await
+        match url.as_str().len() {
+            0..=MAX_URL => Ok(url),
+            length => Err(RestError::TooLong(length)),
+        }
     }
 
     async fn once(&self, request: &Request<'_>) -> Result<Answer, RestError> {
-        match self.exchange(request).await? {
+        let url = self.url(request)?;
+        let place = self.place(request, &Patience::current()).await?;
+        match self.exchange(request, url, place).await? {
             Exchange::Answer(answer) => Ok(answer),
             Exchange::TooMany { error, .. } => Err(error),
         }
     }
 
-    async fn exchange(&self, request: &Request<'_>) -> Result<Exchange, RestError> {
-        let url = self.base.under(request.path.iter().copied());
+    async fn exchange(
+        &self,
+        request: &Request<'_>,
+        url: Url,
+        place: Place<'_>,
+    ) -> Result<Exchange, RestError> {
+        let Place { turn, _place } = place;
+        turn.spend();
         let path = url.path().to_owned();
-        // Files are larger and slower than anything else.
         let fetched = matches!(request.wants, Wants::File(_));
-        let file = fetched || matches!(request.body, Body::Upload(_));
+        let file = request.is_file();
         let mut builder = self
             .http
             .request(request.method.clone(), url)
             .timeout(if file { FILE_TIMEOUT } else { TIMEOUT });
-        if !request.query.is_empty() {
-            builder = builder.query(&request.query);
-        }
         if let Wants::File(Some(etag)) = &request.wants {
             builder = builder.header(IF_NONE_MATCH, etag);
         }
@@ -447,6 +589,16 @@ impl Rest {
             .await
             .map_err(|cause| failed(cause, true))?;
         self.note(Ok(()));
+        if let Some(now) = date_of(&headers) {
+            self.hear_the_time(now);
+        }
+        // Writes, and other routes, may be counted by limits of their own.
+        if request.method == Method::GET
+            && request.path.starts_with(&["api", "campaigns"])
+            && let Some(limit) = limit_of(&headers)
+        {
+            self.requests.resize(share(limit));
+        }
         if status.is_success() || (status == StatusCode::NOT_MODIFIED && fetched) {
             return Ok(Exchange::Answer(Answer {
                 status,
@@ -469,10 +621,7 @@ impl Rest {
     }
 
     fn note(&self, outcome: Result<(), &str>) {
-        let mut reach = self
-            .reach
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut reach = lock(&self.reach);
         match outcome {
             Ok(()) => {
                 reach.answered = Some(Instant::now());
@@ -498,6 +647,26 @@ fn form(upload: &Upload) -> Form {
         Ok(file) => form.part("file", file),
         Err(_) => form,
     }
+}
+
+/// What is ours of a limit: the person at the browser shares the address.
+fn share(limit: usize) -> usize {
+    limit - limit / 10
+}
+
+/// The server's time of day.
+fn date_of(headers: &HeaderMap) -> Option<SystemTime> {
+    httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()
+}
+
+/// The limit that an answer tells, when it is one per minute.
+fn limit_of(headers: &HeaderMap) -> Option<usize> {
+    let number = |name| headers.get(name)?.to_str().ok()?.trim().parse().ok();
+    let policy = headers.get("ratelimit-policy")?.to_str().ok()?;
+    let per_minute = policy
+        .split(';')
+        .any(|part| part.trim() == format!("w={}", WINDOW.as_secs()));
+    per_minute.then(|| number("ratelimit-limit"))?
 }
 
 /// The object in a body, if it is what was expected; else what is wrong with it.
@@ -528,6 +697,17 @@ fn is_list(key: &str) -> bool {
     key.ends_with('s') || key == "roster"
 }
 
+async fn ensure(login: &Arc<Login>, patience: &Patience) -> Result<u64, RestError> {
+    let session = patience.wait(login.ensure()).await?;
+    session.map_err(RestError::NotSignedIn)
+}
+
+/// The right to send one request.
+struct Place<'a> {
+    turn: Slot<'a>,
+    _place: pool::Place,
+}
+
 /// What came back.
 enum Exchange {
     Answer(Answer),
@@ -544,6 +724,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn the_servers_own_limit_is_believed_when_it_is_one_per_minute() {
+        let answer = |policy: &'static str, limit: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("ratelimit-policy", HeaderValue::from_static(policy));
+            headers.insert("ratelimit-limit", HeaderValue::from_static(limit));
+            limit_of(&headers)
+        };
+        assert_eq!(answer("300;w=60", "300"), Some(300));
+        assert_eq!(answer("5;w=900", "5"), None);
+        assert_eq!(answer("300;w=60", "many"), None);
+        assert_eq!(limit_of(&HeaderMap::new()), None);
+        assert_eq!((share(300), share(5), share(1)), (270, 5, 1));
+    }
 
     #[test]
     fn an_empty_body_will_do_for_a_write_and_not_for_a_read() {

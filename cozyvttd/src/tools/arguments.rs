@@ -1,12 +1,20 @@
 //! Reading a tool's arguments, and saying what is wrong with them so that a
 //! model can repair the call.
 
+use cozyvtt_proto::text::{is_bidirectional_control, start};
+use ring::digest::{SHA256, digest};
 use schemars::generate::SchemaSettings;
 use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+
+/// The argument that every write takes beside its own.
+const KEY: &str = "idempotency_key";
+
+/// Longest key, in characters.
+const LONGEST_KEY: usize = 128;
 
 /// Longest complaint about an argument, in characters.
 const LONGEST: usize = 200;
@@ -40,6 +48,54 @@ pub(super) fn schema<T: JsonSchema>() -> Map<String, Value> {
     object
 }
 
+/// Adds to a write's schema what every write takes.
+pub(super) fn admit_key(schema: &mut Map<String, Value>) {
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        let key = json!({
+            "type": ["string", "null"], "minLength": 1, "maxLength": LONGEST_KEY,
+            "description": "Makes a repeat safe: within 10 minutes, the same key with the same \
+                            arguments gives the first call's outcome and does nothing again.",
+        });
+        properties.insert(KEY.to_owned(), key);
+    }
+}
+
+/// Takes the idempotency key out of a write's arguments.
+///
+/// # Errors
+///
+/// A sentence that says what it takes.
+pub(super) fn take_key(
+    tool: &str,
+    arguments: &mut Map<String, Value>,
+) -> Result<Option<String>, String> {
+    match arguments.remove(KEY) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(key)) if (1..=LONGEST_KEY).contains(&key.chars().count()) => {
+            Ok(Some(key))
+        }
+        Some(_) => Err(format!(
+            "{tool}: argument {KEY}: it takes a string of 1..{LONGEST_KEY} characters"
+        )),
+    }
+}
+
+/// A name for what a call asks for, whatever the order of its arguments: SHA-256 of their
+/// JSON with sorted keys, in hexadecimal.
+pub(super) fn fingerprint(arguments: &Map<String, Value>) -> String {
+    let mut sorted = Value::Object(arguments.clone());
+    sorted.sort_all_objects();
+    digest(&SHA256, sorted.to_string().as_bytes())
+        .as_ref()
+        .iter()
+        .fold(String::with_capacity(64), |mut hex, byte| {
+            for half in [byte >> 4, byte & 15] {
+                hex.extend(char::from_digit(half.into(), 16));
+            }
+            hex
+        })
+}
+
 /// Reads the arguments of `tool`.
 ///
 /// # Errors
@@ -52,7 +108,7 @@ pub(super) fn read<T: DeserializeOwned>(
 ) -> Result<T, String> {
     serde_path_to_error::deserialize(Value::Object(arguments)).map_err(|error| {
         let path = error.path().to_string();
-        let what = cut(plain(&error.into_inner().to_string()));
+        let what = cut(&plain(&error.into_inner().to_string()));
         let properties = schema.get("properties").and_then(Value::as_object);
         let name = path.split(['.', '[']).next().unwrap_or_default();
         match properties.and_then(|properties| properties.get(name)) {
@@ -65,22 +121,38 @@ pub(super) fn read<T: DeserializeOwned>(
     })
 }
 
-/// Serde's names for Rust's types, in the words of JSON.
+/// Serde's names for Rust's things, in the words of JSON. They stand at the ends of
+/// its sentences; what lies between may be quoted from the call.
 fn plain(message: &str) -> String {
-    message
-        .replace("expected i64", "expected an integer")
-        .replace("expected u64", "expected a non-negative integer")
-        .replace("expected f64", "expected a number")
-        .replace("field", "argument")
+    let message = [
+        ("i64", "an integer"),
+        ("u64", "a non-negative integer"),
+        ("f64", "a number"),
+    ]
+    .iter()
+    .find_map(|(rust, json)| Some(format!("{}{json}", message.strip_suffix(rust)?)))
+    .unwrap_or_else(|| message.to_owned());
+    ["missing", "unknown", "duplicate"]
+        .iter()
+        .find_map(|what| {
+            let rest = message.strip_prefix(what)?.strip_prefix(" field ")?;
+            Some(format!("{what} argument {rest}"))
+        })
+        .unwrap_or(message)
 }
 
-/// A complaint quotes what was given, which may be long.
-fn cut(mut message: String) -> String {
-    if let Some((end, _)) = message.char_indices().nth(LONGEST) {
-        message.truncate(end);
-        message.push('…');
-    }
-    message
+/// A complaint quotes what was given, which may be long, and may hold what a terminal
+/// would obey.
+fn cut(message: &str) -> String {
+    let safe = message.chars().fold(String::new(), |mut safe, c| {
+        if c.is_control() || is_bidirectional_control(c) {
+            safe.extend(c.escape_unicode());
+        } else {
+            safe.push(c);
+        }
+        safe
+    });
+    start(&safe, LONGEST)
 }
 
 /// What all parameters of a tool take.
@@ -177,6 +249,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_terminal_would_obey_is_quoted_harmlessly() {
+        let refusal = refusal(json!({"content": "a", "limit": "\u{1b}[2J\u{202e}x"}));
+        assert!(refusal.contains("\\u{1b}[2J\\u{202e}x"), "{refusal}");
+        assert!(!refusal.contains('\u{1b}'), "{refusal}");
+    }
+
+    #[test]
+    fn what_was_given_is_quoted_as_it_is() {
+        let refusal = refusal(json!({"content": "a", "limit": "a field of i64"}));
+        assert!(refusal.contains("a field of i64"), "{refusal}");
+    }
+
+    #[test]
     fn a_missing_and_an_unknown_argument_list_what_there_is() {
         let all = "sample takes content (string, required), limit (integer, 1..20, default 10)";
         assert_eq!(
@@ -188,6 +273,35 @@ mod tests {
         assert!(
             unknown.ends_with("takes string, required") || unknown.ends_with(all),
             "{unknown}"
+        );
+    }
+
+    #[test]
+    fn a_key_is_taken_out_and_has_to_be_one() {
+        let mut arguments = Map::new();
+        assert_eq!(take_key("t", &mut arguments), Ok(None));
+        arguments.insert(KEY.to_owned(), json!("k".repeat(128)));
+        assert_eq!(take_key("t", &mut arguments), Ok(Some("k".repeat(128))));
+        assert!(arguments.is_empty());
+        for wrong in [json!(""), json!("k".repeat(129)), json!(5)] {
+            arguments.insert(KEY.to_owned(), wrong);
+            let refusal = take_key("t", &mut arguments).unwrap_err();
+            assert!(refusal.ends_with("1..128 characters"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn the_same_wish_has_the_same_fingerprint_whatever_its_order() {
+        let of = |value: Value| fingerprint(value.as_object().unwrap());
+        assert_eq!(
+            of(json!({"a": 1, "b": {"c": 2, "d": 3}})),
+            of(json!({"b": {"d": 3, "c": 2}, "a": 1}))
+        );
+        assert_ne!(of(json!({"a": 1})), of(json!({"a": 2})));
+        // As `printf '{}' | sha256sum` has it.
+        assert_eq!(
+            of(json!({})),
+            "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
         );
     }
 

@@ -8,7 +8,8 @@ use super::arguments::NoArguments;
 use super::gate::{HIT_DICE, ROLLED_INITIATIVE, SRD_CREATURES};
 use super::{Context, Hints, Tool, ToolError};
 use crate::session::Session;
-use crate::session::facts::{self, Feature};
+use crate::session::facts;
+use crate::session::features::Feature;
 use crate::session::rest::{Expect, Request, RestError};
 
 /// The fields of a campaign that an agent is shown.
@@ -50,7 +51,7 @@ impl Tool for Get {
         Ok(json!({
             "health": health,
             "campaign": shown,
-            "features": features(system, |feature| session.facts().feature(feature)),
+            "features": features(system, |feature| session.feature(feature)),
             "feature_evidence": {
                 "new_api": "Nothing was probed. true: a call has worked; false: the server answered that it has no such route; unknown: not tried yet.",
                 "hitdice_spend": "Only the game system is known; older servers ignore the event without an answer.",
@@ -72,7 +73,10 @@ async fn health(session: &Session) -> Value {
     match session.rest().health().await {
         Ok(detail) => json!({"reachable": true, "detail": detail.unwrap_or_else(|| json!({}))}),
         Err(_) => match session.rest().ping(session.login()).await {
-            Ok(()) => json!({"reachable": true, "detail": {"via": "/api/auth/ping"}}),
+            // A session that has ended is an answer as well.
+            Ok(()) | Err(RestError::Http { status: 401, .. }) => {
+                json!({"reachable": true, "detail": {"via": "/api/auth/ping"}})
+            }
             Err(error) => json!({"reachable": false, "error": error.to_string()}),
         },
     }
@@ -80,7 +84,7 @@ async fn health(session: &Session) -> Value {
 
 fn features(system: Option<&str>, shown: impl Fn(Feature) -> Option<bool>) -> Value {
     let proven = |feature| shown(feature).map_or_else(|| json!("unknown"), Value::from);
-    json!({
+    let mut features = json!({
         "srd_creature_library": SRD_CREATURES.allows(system),
         "homebrew_creature_library": true,
         "initiative_roll": ROLLED_INITIATIVE.allows(system),
@@ -88,7 +92,12 @@ fn features(system: Option<&str>, shown: impl Fn(Feature) -> Option<bool>) -> Va
         "saved_rolls": proven(Feature::SavedRolls),
         "dm_transfer": proven(Feature::DmTransfer),
         "hitdice_spend": if HIT_DICE.allows(system) { json!("unknown") } else { json!(false) },
-    })
+    });
+    // The contract's own list ends above; this joins it once it is proven.
+    if let Some(has) = shown(Feature::Sessions) {
+        features["session_list"] = has.into();
+    }
+    features
 }
 
 /// The map the table is on, when it can be told; a failing list is no failure.
@@ -153,10 +162,11 @@ impl Tool for TransferDm {
             json!({"userId": arguments.user_id}),
         )
         .proves(Feature::DmTransfer);
-        let answer = session.request(&request, Expect::Object).await?;
-        // Who may do what has changed, whether or not the table is told.
+        let answer = session.request(&request, Expect::Object).await;
+        // Who may do what has changed, or may have: the answer can get lost, and the
+        // table need not be told.
         session.facts().clear();
-        Ok(answer)
+        Ok(answer?)
     }
 }
 
@@ -179,5 +189,7 @@ mod tests {
             (&known["documents"], &known["saved_rolls"]),
             (&json!(true), &json!(false))
         );
+        assert_eq!(known["session_list"], false);
+        assert_eq!(fresh(None).get("session_list"), None);
     }
 }

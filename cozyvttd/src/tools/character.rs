@@ -227,32 +227,35 @@ impl Tool for Update {
     async fn run(arguments: UpdateArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let id = arguments.character_id.as_str();
-        let _lane = session.lane(Lane::Character(id.to_owned())).await?;
+        let mut lanes = vec![Lane::Character(id.to_owned())];
+        if arguments.data.contains_key("tokenImageUrl") {
+            // Servers from 1.5 on repaint the character's tokens, which mostly stand on
+            // the map that is being played.
+            let current = session.facts().known().current_map.flatten();
+            lanes.extend(current.map(Lane::Map));
+        }
+        let mut rights = session.lanes(lanes).await?;
         let read = Request::get(["api", "characters", id]);
-        let mut current = session.request(&read, Expect::Has("character")).await?;
+        let mut current = session.request(&read, Expect::Object).await?;
+        let missing = || {
+            ToolError::Refused(
+                "Upstream character response is missing the data object; refusing to overwrite"
+                    .to_owned(),
+            )
+        };
+        let character = current["character"].as_object_mut().ok_or_else(missing)?;
         let mut changes = arguments.data;
         if let Some(patch) = changes.get_mut("data") {
-            let sheet = current["character"]
-                .get_mut("data")
-                .map(Value::take)
-                .unwrap_or_default();
-            if !sheet.is_object() {
-                return Err(ToolError::Refused(
-                    "Upstream character response is missing the data object; refusing to overwrite"
-                        .to_owned(),
-                ));
-            }
-            *patch = merged(sheet, patch);
+            let sheet = character.remove("data").filter(Value::is_object);
+            *patch = merged(sheet.ok_or_else(missing)?, patch);
         }
         // To the letter as it came: the server compares it.
-        if let Some(read_at) = current["character"]
-            .get("updatedAt")
-            .filter(|at| at.is_string())
-        {
-            changes.insert("updatedAt".to_owned(), read_at.clone());
+        if let Some(read_at) = character.remove("updatedAt").filter(Value::is_string) {
+            changes.insert("updatedAt".to_owned(), read_at);
         }
         let write = Request::put(["api", "characters", id], changes.into());
-        Ok(session.request(&write, Expect::Has("character")).await?)
+        let expect = Expect::Has("character");
+        Ok(session.write(&mut rights, &write, expect).await?)
     }
 }
 
@@ -314,11 +317,11 @@ impl Tool for HitDiceSpend {
         let session = &context.session;
         HIT_DICE.pass(session).await?;
         let id = arguments.character_id;
-        let lane = session.lane(Lane::Character(id.clone())).await?;
+        let rights = session.lanes([Lane::Character(id.clone())]).await?;
         let me = session.user_id();
         let spend = json!({"characterId": id, "index": arguments.index});
         let since = session
-            .emit_in(vec![lane], "character.hitdice.spend", spend, move |event| {
+            .emit_in(rights, "character.hitdice.spend", spend, move |event| {
                 event.event == "character.updated"
                     && event.payload["characterId"] == id.as_str()
                     && event.payload["userId"].as_str() == me.as_deref()
@@ -343,8 +346,10 @@ impl Tool for Delete {
     async fn run(arguments: CharacterArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let id = arguments.character_id.as_str();
-        let _lane = session.lane(Lane::Character(id.to_owned())).await?;
+        let mut rights = session.lanes([Lane::Character(id.to_owned())]).await?;
         let request = Request::delete(["api", "characters", id]);
-        Ok(session.request(&request, Expect::Message).await?)
+        Ok(session
+            .write(&mut rights, &request, Expect::Message)
+            .await?)
     }
 }

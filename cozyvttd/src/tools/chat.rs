@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::receipt::receipt;
+use super::receipt::receipt_after;
 use super::{Context, Hints, Tool, ToolError};
 use crate::session::lanes::Lane;
 use crate::session::rest::{Expect, Request};
@@ -98,7 +98,6 @@ pub(super) struct SendArguments {
     content: String,
     /// How it is shown: `DM` as narration, `PLAYER` as speech. A label, not a right: the server may replace it by your role.
     #[serde(rename = "type", default = "SendArguments::default_label")]
-    #[schemars(extend("enum" = ["DM", "PLAYER"]))]
     label: String,
 }
 
@@ -133,15 +132,18 @@ impl Tool for Send {
     async fn run(arguments: SendArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let line = json!({"content": arguments.content, "type": arguments.label});
-        let right = session.lane(Lane::Chat).await?;
+        // A line that cannot be sent takes nobody's turn.
+        session.link.up().await?;
+        let rights = session.lanes([Lane::Chat]).await?;
+        let waited = session.chat_turn().await?.used();
         let (me, said) = (session.user_id(), arguments.content);
         let since = session
-            .emit_in(vec![right], "chat.message", line.clone(), move |event| {
+            .emit_in(rights, "chat.message", line.clone(), move |event| {
                 event.event == "chat.message"
                     && event.payload["userId"].as_str() == me.as_deref()
                     && event.payload["content"].as_str() == Some(said.trim())
             })
             .await?;
-        Ok(receipt(since, line))
+        Ok(receipt_after(waited, since, line))
     }
 }

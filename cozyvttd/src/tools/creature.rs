@@ -23,7 +23,6 @@ pub(super) struct SearchArguments {
     search: String,
     /// Where from: `srd` (D&D 5e alone), `custom` (the campaign's own), or "" for all that the system has.
     #[serde(default)]
-    #[schemars(extend("enum" = ["", "srd", "custom"]))]
     source: String,
     /// The challenge rating, exactly, such as `1/4`; "" for any.
     #[serde(default)]

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::receipt::receipt;
+use super::receipt::receipt_after;
 use super::{Context, Hints, Tool, ToolError};
 
 /// `dice_roll`
@@ -56,10 +56,19 @@ impl Tool for Roll {
     async fn run(arguments: RollArguments, context: &Context) -> Result<Value, ToolError> {
         let roll = arguments.on_the_wire();
         // A roll that cannot be sent takes nobody's turn.
-        context.session.link.up().await?;
-        context.session.roll_turn().await?;
-        let since = context.session.link.emit("dice.roll", roll).await?;
-        Ok(receipt(
+        let session = &context.session;
+        session.link.up().await?;
+        let waited = session.roll_turn().await?.used();
+        let (me, rolled) = (session.user_id(), arguments.expression.clone());
+        let since = session
+            .emit_in(Vec::new(), "dice.roll", roll, move |event| {
+                event.event.starts_with("dice.rolled")
+                    && event.payload["userId"].as_str() == me.as_deref()
+                    && event.payload["expression"].as_str() == Some(&rolled)
+            })
+            .await?;
+        Ok(receipt_after(
+            waited,
             since,
             json!({
                 "expression": arguments.expression,

@@ -1,13 +1,17 @@
 //! Documents: PDFs and texts in the library, and what of them the campaign reads.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
+use encoding_rs::Encoding;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::arguments::NoArguments;
+use super::files::{self, FileError};
 use super::{Context, Hints, Tool, ToolError};
-use crate::session::facts::Feature;
+use crate::session::features::Feature;
 use crate::session::ids::ResourceId;
 use crate::session::rest::{Expect, Fetched, Request, Upload};
 
@@ -15,6 +19,10 @@ use crate::session::rest::{Expect, Fetched, Request, Upload};
 const MAX_NAME: usize = 200;
 const MAX_DESCRIPTION: usize = 1000;
 const MAX_CONTENT: usize = 900 * 1024;
+
+/// Longest id that becomes a file's name: what file systems take, less what is
+/// added to it.
+const MAX_ID: usize = 200;
 
 /// Who a document is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -59,6 +67,11 @@ impl<'de> Deserialize<'de> for DocumentId {
                 "document_id may contain only letters, digits, underscores, and hyphens",
             ));
         }
+        if text.len() > MAX_ID {
+            return Err(serde::de::Error::custom(format_args!(
+                "document_id must be at most {MAX_ID} characters"
+            )));
+        }
         Ok(Self(text))
     }
 }
@@ -84,7 +97,7 @@ pub(super) struct UploadFile;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UploadArguments {
-    /// A PDF, txt or md file on the machine of cozyvttd; a relative path begins in your working folder, `~` is the home.
+    /// A pdf, txt or md file on the machine of cozyvttd, in a folder that it may read (the home without hidden folders, unless its `read_folders` say otherwise); a relative path begins in your working folder, `~` is the home.
     file_path: String,
     /// Who may read it: USER (yours), CAMPAIGN (its members) or GLOBAL (everyone on the server).
     #[serde(default = "Scope::user")]
@@ -113,6 +126,13 @@ impl Tool for UploadFile {
         not try another scope.";
     const HINTS: Hints = Hints::ADDS;
     type Arguments = UploadArguments;
+
+    fn check(arguments: &UploadArguments) -> Result<(), String> {
+        if !files::is_document(&arguments.file_path) {
+            return Err(FileError::NoDocument.to_string());
+        }
+        Ok(())
+    }
 
     async fn run(arguments: UploadArguments, context: &Context) -> Result<Value, ToolError> {
         let files = context.files.clone();
@@ -407,19 +427,22 @@ impl Tool for Read {
     }
 }
 
+/// The text of a document, strictly: a document that is not what it says is no
+/// text at all.
 fn decoded(content: Vec<u8>, charset: Option<&str>) -> Result<String, ToolError> {
+    let charset = charset.unwrap_or("utf-8");
     let text = match charset {
-        None | Some("utf-8" | "utf8" | "us-ascii") => String::from_utf8(content).ok(),
-        Some("iso-8859-1" | "latin1" | "latin-1") => {
-            Some(content.into_iter().map(char::from).collect())
-        }
-        Some(_) => None,
+        // The encoding library follows browsers, which read these as Windows-1252.
+        "iso-8859-1" | "latin1" | "latin-1" => Some(content.into_iter().map(char::from).collect()),
+        "us-ascii" | "ascii" if !content.is_ascii() => None,
+        label => Encoding::for_label(label.as_bytes())
+            .and_then(|encoding| {
+                encoding.decode_without_bom_handling_and_without_replacement(&content)
+            })
+            .map(Cow::into_owned),
     };
     text.ok_or_else(|| {
-        ToolError::Refused(format!(
-            "the document's text cannot be read as {}",
-            charset.unwrap_or("utf-8")
-        ))
+        ToolError::Refused(format!("the document's text cannot be read as {charset}"))
     })
 }
 
@@ -575,7 +598,16 @@ mod tests {
         assert_eq!(decoded(b"\xe9".to_vec(), Some("iso-8859-1")).unwrap(), "é");
         assert_eq!(decoded("é".into(), None).unwrap(), "é");
         assert!(decoded(b"\xe9".to_vec(), None).is_err());
-        assert!(decoded(b"a".to_vec(), Some("utf-16")).is_err());
+        assert_eq!(
+            decoded(b"\x80".to_vec(), Some("windows-1252")).unwrap(),
+            "€"
+        );
+        assert_eq!(
+            decoded(b"\x82\xa0".to_vec(), Some("shift_jis")).unwrap(),
+            "あ"
+        );
+        assert!(decoded(b"\xe9".to_vec(), Some("us-ascii")).is_err());
+        assert!(decoded(b"a".to_vec(), Some("klingon")).is_err());
     }
 
     #[test]
@@ -587,5 +619,6 @@ mod tests {
             );
         }
         assert!(serde_json::from_value::<DocumentId>(json!("a-B_9")).is_ok());
+        assert!(serde_json::from_value::<DocumentId>(json!("a".repeat(MAX_ID + 1))).is_err());
     }
 }

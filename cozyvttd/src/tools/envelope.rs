@@ -1,5 +1,6 @@
 //! The envelope around every answer, and how errors are put into it.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -9,10 +10,12 @@ use crate::session::live::EmitError;
 use crate::session::rest::{ROUTE_MISSING, RestError};
 
 /// What a call came to.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The arguments did not fit; nothing was done.
     pub is_error: bool,
+    /// It is certain that nothing was sent: the same call may be made anew.
+    pub nothing_sent: bool,
     /// `{"ok":true,"data":{…}}` or `{"ok":false,"error":"…"}`, the latter with
     /// `data` when the server's own answer is worth seeing.
     pub envelope: Value,
@@ -49,6 +52,27 @@ pub enum ToolError {
     Journal(String),
 }
 
+impl ToolError {
+    /// Whether nothing was sent, for certain. A tool that has sent one thing and fails at
+    /// the next says so in [`Self::Partial`].
+    fn is_before_anything(&self) -> bool {
+        match self {
+            Self::Unavailable(_) | Self::Refused(_) | Self::Turn(_) => true,
+            // The server does not process what is too many.
+            Self::Rest(error) => matches!(
+                error,
+                RestError::NotSignedIn(_)
+                    | RestError::Queue(_)
+                    | RestError::Ended(_)
+                    | RestError::TooLong(_)
+                    | RestError::Http { status: 429, .. }
+            ),
+            Self::Emit(error) => !matches!(error, EmitError::Unknown(_)),
+            Self::Partial { .. } | Self::Journal(_) => false,
+        }
+    }
+}
+
 impl From<PageError> for ToolError {
     fn from(error: PageError) -> Self {
         Self::Journal(error.to_string())
@@ -60,6 +84,7 @@ impl Outcome {
     pub fn success(data: Value) -> Self {
         Self {
             is_error: false,
+            nothing_sent: false,
             envelope: json!({"ok": true, "data": data}),
         }
     }
@@ -73,6 +98,7 @@ impl Outcome {
         }
         Self {
             is_error: false,
+            nothing_sent: error.is_before_anything(),
             envelope,
         }
     }
@@ -81,6 +107,7 @@ impl Outcome {
     pub fn bad_arguments(sentence: String) -> Self {
         Self {
             is_error: true,
+            nothing_sent: true,
             envelope: json!({"ok": false, "error": sentence}),
         }
     }
@@ -96,7 +123,10 @@ fn explain(error: &ToolError) -> (String, Option<Value>) {
     };
     let data = |status: u16, upstream: Value| Some(json!({"status": status, "upstream": upstream}));
     match rest {
-        RestError::NotSignedIn(_) => (sentence, None),
+        RestError::NotSignedIn(_)
+        | RestError::Queue(_)
+        | RestError::TooLong(_)
+        | RestError::Ended(_) => (sentence, None),
         RestError::Relogin(_) => {
             let upstream = json!({"message": sentence});
             (sentence, data(401, upstream))

@@ -1,10 +1,13 @@
 //! Files of this machine: which may be read for an upload, and where fetched
 //! documents are kept.
 
-use std::io::Write;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use rustix::fs::{Mode, OFlags};
 use thiserror::Error;
 
 use crate::private;
@@ -94,9 +97,13 @@ impl Files {
     pub(super) fn read(&self, path: &str, cwd: Option<&Path>) -> Result<Document, FileError> {
         let path = self.expand(path, cwd)?;
         let mime = kind(&path).ok_or(FileError::NoDocument)?;
-        // Where the path really leads: a link must not lead out of what is allowed.
-        let real = path.canonicalize().map_err(|_| FileError::NoDocument)?;
-        let meta = real.metadata().map_err(|_| FileError::NoDocument)?;
+        // Taken hold of first and looked at then, so that nothing can be put in its
+        // place in between; `PATH` alone opens neither a pipe nor a device.
+        let held = hold(&path).map_err(|_| FileError::NoDocument)?;
+        let meta = held.metadata().map_err(|_| FileError::NoDocument)?;
+        // Where it really lies: a link must not lead out of what is allowed.
+        let handle = format!("/proc/self/fd/{}", held.as_raw_fd());
+        let real = std::fs::read_link(&handle)?;
         if !meta.is_file() || kind(&real).is_none() {
             return Err(FileError::NoDocument);
         }
@@ -113,11 +120,19 @@ impl Files {
         if meta.len() > MAX_UPLOAD {
             return Err(FileError::TooLarge);
         }
+        let mut content = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or_default());
+        // It may be growing meanwhile.
+        File::open(handle)?
+            .take(MAX_UPLOAD + 1)
+            .read_to_end(&mut content)?;
+        if content.len() as u64 > MAX_UPLOAD {
+            return Err(FileError::TooLarge);
+        }
         let name = path.file_name().unwrap_or_default();
         Ok(Document {
             name: name.to_string_lossy().into_owned(),
             mime,
-            content: std::fs::read(real)?,
+            content,
         })
     }
 
@@ -140,7 +155,8 @@ impl Files {
     /// all, replaces an earlier one, and is never written through a link.
     pub(super) fn keep(&self, id: &str, mime: &str, content: &[u8]) -> Result<PathBuf, FileError> {
         let folder = &self.downloads;
-        if folder.is_symlink() {
+        // The campaign's folder, and that of all campaigns.
+        if folder.ancestors().take(2).any(Path::is_symlink) {
             return Err(FileError::LinkedFolder);
         }
         private::ensure(folder).map_err(|error| FileError::System(error.to_string()))?;
@@ -194,6 +210,17 @@ fn forget_old(folder: &Path, newest: &Path, now: SystemTime) {
 fn is_partial(path: &Path) -> bool {
     path.file_name()
         .is_some_and(|name| name.as_encoded_bytes().starts_with(PARTIAL.as_bytes()))
+}
+
+/// Whether a path ends as the documents do that are taken.
+pub(super) fn is_document(path: &str) -> bool {
+    kind(Path::new(path)).is_some()
+}
+
+/// Takes hold of what a path leads to without opening it.
+fn hold(path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
 }
 
 fn kind(path: &Path) -> Option<&'static str> {
@@ -285,6 +312,16 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_that_looks_like_a_document_is_refused_without_being_opened() {
+        let place = place();
+        let pipe = place.dir.path().join("games/pipe.txt");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        let refusal = place.files.read("~/games/pipe.txt", None);
+        assert!(matches!(refusal, Err(FileError::NoDocument)), "{refusal:?}");
+    }
+
+    #[test]
     fn t_doc_07_what_is_no_document_is_refused() {
         let place = place();
         for path in ["~/games/none.md", "~/games", "~/games/d.docx", "a.md", ""] {
@@ -315,12 +352,15 @@ mod tests {
             .unwrap();
         assert!(other.ends_with("d2.bin"));
 
-        let linked = Files::new(vec![], place.dir.path().join("linked"), None);
-        symlink(place.dir.path().join("other"), &linked.downloads).unwrap();
-        assert!(matches!(
-            linked.keep("d1", "application/pdf", b"x"),
-            Err(FileError::LinkedFolder)
-        ));
+        let link = place.dir.path().join("linked");
+        symlink(place.dir.path().join("other"), &link).unwrap();
+        for downloads in [link.clone(), link.join("campaign")] {
+            let linked = Files::new(vec![], downloads, None);
+            assert!(matches!(
+                linked.keep("d1", "application/pdf", b"x"),
+                Err(FileError::LinkedFolder)
+            ));
+        }
     }
 
     #[test]

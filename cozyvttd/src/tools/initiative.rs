@@ -5,10 +5,12 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Number, Value, json};
+use tokio::time::timeout;
 
 use super::gate::ROLLED_INITIATIVE;
-use super::receipt::receipt;
+use super::receipt::receipt_after;
 use super::{Context, Hints, Tool, ToolError};
+use crate::session::Turn;
 use crate::session::lanes::Lane;
 
 /// How long the server may take to show the order.
@@ -46,6 +48,13 @@ impl Tool for Read {
         let session = &context.session;
         let shown = |event: &cozyvtt_proto::event::EventRecord, stale: bool| json!({"state": event.payload, "seq": event.seq, "ts": event.ts, "stale": stale});
         if arguments.refresh {
+            // Both this and a change are answered with the order, without a word for
+            // whom it is: the answer to this one must not pass for a change's.
+            // A table that leaves changes unanswered keeps nobody waiting for long.
+            let _look = match timeout(ANSWER, session.look(Lane::Initiative)).await {
+                Ok(look) => look?,
+                Err(_) => return Ok(unknown()),
+            };
             let since = session
                 .link
                 .emit("initiative.request_state", Value::Null)
@@ -79,12 +88,16 @@ impl Tool for Read {
                 "note": "WS is not authenticated; initiative state is unavailable",
             }));
         }
-        Ok(json!({
-            "state": null,
-            "stale": true,
-            "note": "Initiative state is unknown: no fresh initiative.state received. Read events_poll.",
-        }))
+        Ok(unknown())
     }
+}
+
+fn unknown() -> Value {
+    json!({
+        "state": null,
+        "stale": true,
+        "note": "Initiative state is unknown: no fresh initiative.state received. Read events_poll.",
+    })
 }
 
 /// `initiative_manage`
@@ -95,7 +108,6 @@ pub(super) struct Manage;
 #[serde(deny_unknown_fields)]
 pub(super) struct ManageArguments {
     /// What to do: `add`, `remove`, `roll`, `set`, `reorder`, `start`, `next` or `end`.
-    #[schemars(extend("enum" = ["add", "remove", "roll", "set", "reorder", "start", "next", "end"]))]
     action: String,
     /// The token: for add, remove, roll and set.
     #[serde(default)]
@@ -207,6 +219,29 @@ impl ManageArguments {
             Action::Start | Action::Next | Action::End => Ok(json!({})),
         }
     }
+
+    /// Whether the order `state` could be what the action has led to. Others change
+    /// it as well, and not every action leaves a mark that can be told.
+    fn shows_in(&self, action: Action, state: &Value) -> bool {
+        let combatant = || {
+            state["combatants"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .find(|combatant| combatant["tokenId"] == self.token_id.as_str())
+        };
+        match action {
+            Action::Add => combatant().is_some(),
+            Action::Remove => combatant().is_none(),
+            // A token need not be in the order to get a value.
+            Action::Set => combatant().is_none_or(|combatant| {
+                combatant["initiative"].as_f64() == self.value.as_ref().and_then(Number::as_f64)
+            }),
+            Action::Start => state["active"] == true,
+            Action::End => state["active"] == false,
+            Action::Roll | Action::Reorder | Action::Next => true,
+        }
+    }
 }
 
 impl Tool for Manage {
@@ -243,25 +278,30 @@ impl Tool for Manage {
             // A roll that cannot be sent takes nobody's turn.
             session.link.up().await?;
         }
-        // The values are stored with the tokens of a map, so they share its lane.
+        // The values are stored with the tokens of a map, so they share its lane. When
+        // it cannot be told which, the order's own lane has to do.
         let map = if arguments.map_id.is_empty() {
-            session.facts().known().current_map
+            session.current_map().await.ok().flatten()
         } else {
-            Some(arguments.map_id)
+            Some(arguments.map_id.clone())
         };
-        let mut lanes = vec![session.lane(Lane::Initiative).await?];
-        if let Some(map) = map {
-            lanes.push(session.lane(Lane::Map(map)).await?);
-        }
-        if action == Action::Roll {
-            session.roll_turn().await?;
-        }
+        let mut lanes = vec![Lane::Initiative];
+        lanes.extend(map.map(Lane::Map));
+        // The dice first: whoever waits for them must not keep the lanes.
+        let turn = if action == Action::Roll {
+            Some(session.roll_turn().await?)
+        } else {
+            None
+        };
+        let rights = session.lanes(lanes).await?;
+        let waited = turn.map(Turn::used).unwrap_or_default();
         let since = session
-            .emit_in(lanes, action.event(), payload.clone(), |event| {
-                event.event == "initiative.state"
+            .emit_in(rights, action.event(), payload.clone(), move |event| {
+                event.event == "initiative.state" && arguments.shows_in(action, &event.payload)
             })
             .await?;
-        Ok(receipt(
+        Ok(receipt_after(
+            waited,
             since,
             json!({"action": action.name(), "payload": payload}),
         ))
@@ -291,6 +331,31 @@ mod tests {
             "add", "remove", "roll", "set", "reorder", "start", "next", "end",
         ] {
             assert_eq!(Action::parse(action).unwrap().name(), action);
+        }
+    }
+
+    #[test]
+    fn an_order_that_cannot_come_from_the_action_is_not_taken_for_its_effect() {
+        let shows = |asked: Value, state: Value| {
+            let arguments = arguments(asked);
+            arguments.shows_in(arguments.action().unwrap(), &state)
+        };
+        let state = json!({"active": false, "combatants": [{"tokenId": "t", "initiative": 7}]});
+        for (asked, wanted) in [
+            (json!({"action": "add", "token_id": "t"}), true),
+            (json!({"action": "add", "token_id": "u"}), false),
+            (json!({"action": "remove", "token_id": "t"}), false),
+            (
+                json!({"action": "set", "token_id": "t", "value": 7.0}),
+                true,
+            ),
+            (json!({"action": "set", "token_id": "t", "value": 8}), false),
+            (json!({"action": "set", "token_id": "u", "value": 8}), true),
+            (json!({"action": "start"}), false),
+            (json!({"action": "end"}), true),
+            (json!({"action": "next"}), true),
+        ] {
+            assert_eq!(shows(asked.clone(), state.clone()), wanted, "{asked}");
         }
     }
 

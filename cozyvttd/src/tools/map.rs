@@ -55,19 +55,18 @@ impl Tool for Switch {
     async fn run(arguments: SwitchArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let id = arguments.map_id.as_str();
-        let lane = session.lane(Lane::Map(id.to_owned())).await?;
+        // The server tells the table of the current map alone, so the two steps of
+        // one switch must not mix with those of another.
+        let lanes = [Lane::CurrentMap, Lane::Map(id.to_owned())];
+        let mut rights = session.lanes(lanes).await?;
         let request = Request::put(session.in_campaign(&["maps", id, "set-current"]), json!({}));
-        let response = session.request(&request, Expect::Object).await?;
+        let response = session.write(&mut rights, &request, Expect::Object).await?;
+        session.facts().note_map(id);
         let wanted = id.to_owned();
         let sent = session
-            .emit_in(
-                vec![lane],
-                "map.change",
-                json!({"mapId": id}),
-                move |event| {
-                    event.event == "map.changed" && event.payload["mapId"] == wanted.as_str()
-                },
-            )
+            .emit_in(rights, "map.change", json!({"mapId": id}), move |event| {
+                event.event == "map.changed" && event.payload["mapId"] == wanted.as_str()
+            })
             .await;
         let mut outcome = json!({
             "persisted": true,
@@ -179,8 +178,10 @@ impl Tool for Delete {
     async fn run(arguments: SwitchArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let id = arguments.map_id.as_str();
-        let _lane = session.lane(Lane::Map(id.to_owned())).await?;
+        let mut rights = session.lanes([Lane::Map(id.to_owned())]).await?;
         let request = Request::delete(session.in_campaign(&["maps", id]));
-        Ok(session.request(&request, Expect::Message).await?)
+        Ok(session
+            .write(&mut rights, &request, Expect::Message)
+            .await?)
     }
 }

@@ -35,6 +35,7 @@ use serde_json::{Map, Value};
 
 use crate::session::Session;
 pub use envelope::{Outcome, ToolError};
+pub use event::NOTE;
 use files::Files;
 
 /// A tool: everything that is to be known of it stands together.
@@ -79,6 +80,8 @@ pub struct Context {
 pub struct Caller {
     /// Where its relative paths begin.
     pub cwd: Option<PathBuf>,
+    /// Its own random name, by which notes are addressed.
+    pub id: String,
 }
 
 /// What a tool does to the table, in MCP's four hints. All tools reach out to a
@@ -138,11 +141,49 @@ pub struct Definition {
 /// What a tool works with, or why there is nothing to work with.
 pub type Available = Result<Context, ToolError>;
 
-type Call = fn(&Definition, Map<String, Value>, Available) -> BoxFuture<'static, Outcome>;
+/// A tool's body, its arguments read and checked.
+type Body = Box<dyn FnOnce(Available) -> BoxFuture<'static, Outcome> + Send>;
+
+type Read = fn(&Definition, Map<String, Value>) -> Result<Body, String>;
 
 struct Entry {
     definition: Definition,
-    call: Call,
+    read: Read,
+}
+
+/// A call whose arguments fit.
+pub struct Order {
+    /// Which tool it is for.
+    pub tool: &'static str,
+    /// What a write is known by; a read has none.
+    pub mark: Option<Mark>,
+    body: Body,
+}
+
+/// What a write is known by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mark {
+    /// The key by which a repeat of it is recognised.
+    pub key: Option<String>,
+    /// A name for what it asks for: SHA-256 of its arguments, the key aside, as JSON with
+    /// sorted keys, in hexadecimal.
+    pub digest: String,
+}
+
+impl Order {
+    /// Carries it out.
+    pub fn carry_out(self, context: Available) -> BoxFuture<'static, Outcome> {
+        (self.body)(context)
+    }
+}
+
+impl std::fmt::Debug for Order {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Order")
+            .field("tool", &self.tool)
+            .field("mark", &self.mark)
+            .finish_non_exhaustive()
+    }
 }
 
 /// All tools, in the order in which they are listed.
@@ -202,6 +243,16 @@ impl Catalog {
         self.0.iter().map(|entry| &entry.definition)
     }
 
+    /// Reads a call; `None` when there is no tool of that name.
+    pub fn order(
+        &self,
+        name: &str,
+        arguments: Map<String, Value>,
+    ) -> Option<Result<Order, Outcome>> {
+        let entry = self.0.iter().find(|entry| entry.definition.name == name)?;
+        Some(entry.order(arguments).map_err(Outcome::bad_arguments))
+    }
+
     /// Calls a tool; `None` when there is none of that name.
     pub fn call(
         &self,
@@ -209,8 +260,29 @@ impl Catalog {
         arguments: Map<String, Value>,
         context: Available,
     ) -> Option<BoxFuture<'static, Outcome>> {
-        let entry = self.0.iter().find(|entry| entry.definition.name == name)?;
-        Some((entry.call)(&entry.definition, arguments, context))
+        Some(match self.order(name, arguments)? {
+            Ok(order) => order.carry_out(context),
+            Err(refusal) => std::future::ready(refusal).boxed(),
+        })
+    }
+}
+
+impl Entry {
+    fn order(&self, mut arguments: Map<String, Value>) -> Result<Order, String> {
+        let Definition { name, hints, .. } = self.definition;
+        let mark = if hints.read_only {
+            None
+        } else {
+            Some(Mark {
+                key: arguments::take_key(name, &mut arguments)?,
+                digest: arguments::fingerprint(&arguments),
+            })
+        };
+        Ok(Order {
+            tool: name,
+            mark,
+            body: (self.read)(&self.definition, arguments)?,
+        })
     }
 }
 
@@ -223,43 +295,41 @@ impl std::fmt::Debug for Catalog {
 }
 
 fn entry<T: Tool>() -> Entry {
+    let mut schema = arguments::schema::<T::Arguments>();
+    if !T::HINTS.read_only {
+        arguments::admit_key(&mut schema);
+    }
     Entry {
         definition: Definition {
             name: T::NAME,
             title: T::TITLE,
             description: T::DESCRIPTION,
-            schema: Arc::new(arguments::schema::<T::Arguments>()),
+            schema: Arc::new(schema),
             hints: T::HINTS,
         },
-        call: call::<T>,
+        read: read::<T>,
     }
 }
 
-fn call<T: Tool>(
-    definition: &Definition,
-    arguments: Map<String, Value>,
-    context: Available,
-) -> BoxFuture<'static, Outcome> {
-    let arguments = arguments::read::<T::Arguments>(T::NAME, arguments, &definition.schema)
-        .and_then(|arguments| T::check(&arguments).map(|()| arguments));
-    let arguments = match arguments {
-        Ok(arguments) => arguments,
-        Err(sentence) => return std::future::ready(Outcome::bad_arguments(sentence)).boxed(),
-    };
-    async move {
-        let result = match context {
-            Ok(context) => T::run(arguments, &context).await,
-            Err(unavailable) => Err(unavailable),
-        };
-        match result {
-            Ok(data) => Outcome::success(data),
-            Err(error) => {
-                tracing::info!(tool = T::NAME, %error, "a tool failed");
-                Outcome::failure(&error)
+fn read<T: Tool>(definition: &Definition, arguments: Map<String, Value>) -> Result<Body, String> {
+    let arguments = arguments::read::<T::Arguments>(T::NAME, arguments, &definition.schema)?;
+    T::check(&arguments)?;
+    Ok(Box::new(move |context| {
+        async move {
+            let result = match context {
+                Ok(context) => T::run(arguments, &context).await,
+                Err(unavailable) => Err(unavailable),
+            };
+            match result {
+                Ok(data) => Outcome::success(data),
+                Err(error) => {
+                    tracing::info!(tool = T::NAME, %error, "a tool failed");
+                    Outcome::failure(&error)
+                }
             }
         }
-    }
-    .boxed()
+        .boxed()
+    }))
 }
 
 #[cfg(test)]

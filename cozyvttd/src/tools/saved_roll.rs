@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::arguments::NoArguments;
 use super::{Context, Hints, Tool, ToolError};
-use crate::session::facts::Feature;
+use crate::session::features::Feature;
 use crate::session::ids::ResourceId;
 use crate::session::lanes::Lane;
 use crate::session::rest::{Expect, Request};
@@ -83,14 +83,15 @@ impl Tool for Create {
     async fn run(arguments: CreateArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         // The server counts before it writes, so two at once could pass its quota.
-        let _lane = session.lane(Lane::SavedRolls).await?;
+        let mut rights = session.lanes([Lane::SavedRolls]).await?;
         let body = json!({
             "name": arguments.name.trim(),
             "expression": arguments.expression.trim(),
         });
         let request =
             Request::post(session.in_campaign(&["macros"]), body).proves(Feature::SavedRolls);
-        Ok(session.request(&request, Expect::Has("macro")).await?)
+        let expect = Expect::Has("macro");
+        Ok(session.write(&mut rights, &request, expect).await?)
     }
 }
 

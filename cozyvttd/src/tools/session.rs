@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::arguments::NoArguments;
 use super::{Context, Hints, Tool, ToolError};
-use crate::session::facts::Feature;
+use crate::session::features::Feature;
 use crate::session::ids::ResourceId;
 use crate::session::rest::{Expect, Request};
 
@@ -40,7 +40,6 @@ pub(super) struct Manage;
 #[serde(deny_unknown_fields)]
 pub(super) struct ManageArguments {
     /// What to do: `start`, `pause` or `end`.
-    #[schemars(extend("enum" = ["start", "pause", "end"]))]
     action: String,
     /// The recap that everybody may read: for end. Empty leaves an earlier one.
     #[serde(default)]

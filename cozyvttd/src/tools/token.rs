@@ -113,9 +113,10 @@ impl Tool for Add {
 
 async fn place(context: &Context, map: &str, token: Value) -> Result<Value, ToolError> {
     let session = &context.session;
-    let _lane = session.lane(Lane::Map(map.to_owned())).await?;
+    let mut rights = session.lanes([Lane::Map(map.to_owned())]).await?;
     let request = Request::post(session.in_campaign(&["maps", map, "tokens"]), token);
-    Ok(session.request(&request, Expect::Has("token")).await?)
+    let expect = Expect::Has("token");
+    Ok(session.write(&mut rights, &request, expect).await?)
 }
 
 /// `token_move`
@@ -150,7 +151,7 @@ impl Tool for Move {
     async fn run(arguments: MoveArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let (map, token) = (arguments.map_id.as_str(), arguments.token_id.as_str());
-        let _lane = session.lane(Lane::Map(map.to_owned())).await?;
+        let mut rights = session.lanes([Lane::Map(map.to_owned())]).await?;
         // Read anew right before the write, since roles change and the server says
         // little about why it refuses a move.
         let campaign = session.read_campaign().await?;
@@ -165,7 +166,7 @@ impl Tool for Move {
             session.in_campaign(&["maps", map, "tokens", token]),
             json!({"position": {"x": arguments.x, "y": arguments.y}}),
         );
-        let mut answer = session.request(&request, Expect::Object).await?;
+        let mut answer = session.write(&mut rights, &request, Expect::Object).await?;
         answer["persisted"] = true.into();
         answer["broadcast_confirmed"] = false.into();
         answer["note"] = "Persisted; broadcast not confirmed. REST updates do not automatically emit map.changed.".into();
@@ -199,9 +200,11 @@ impl Tool for Delete {
     async fn run(arguments: DeleteArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let (map, token) = (arguments.map_id.as_str(), arguments.token_id.as_str());
-        let _lane = session.lane(Lane::Map(map.to_owned())).await?;
+        let mut rights = session.lanes([Lane::Map(map.to_owned())]).await?;
         let request = Request::delete(session.in_campaign(&["maps", map, "tokens", token]));
-        Ok(session.request(&request, Expect::Message).await?)
+        Ok(session
+            .write(&mut rights, &request, Expect::Message)
+            .await?)
     }
 }
 
@@ -239,11 +242,11 @@ impl Tool for HpUpdate {
     async fn run(arguments: HpUpdateArguments, context: &Context) -> Result<Value, ToolError> {
         let session = &context.session;
         let id = arguments.character_id;
-        let lane = session.lane(Lane::Character(id.clone())).await?;
+        let rights = session.lanes([Lane::Character(id.clone())]).await?;
         let change = json!({"characterId": id, "delta": arguments.delta});
         let since = session
             .emit_in(
-                vec![lane],
+                rights,
                 "character.hp.update",
                 change.clone(),
                 move |event| {

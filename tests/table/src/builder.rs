@@ -30,6 +30,8 @@ pub(crate) struct Options {
     pub(crate) max_payload: u64,
     pub(crate) health_page: bool,
     pub(crate) dice_limit: Option<u32>,
+    /// How many socket events of a kind a user may send in a second since 1.5.
+    pub(crate) socket_ceiling: u32,
 }
 
 impl Default for Options {
@@ -61,6 +63,7 @@ impl Default for Options {
             max_payload: 1_000_000,
             health_page: false,
             dice_limit: None,
+            socket_ceiling: 50,
         }
     }
 }
@@ -201,6 +204,14 @@ impl TableBuilder {
     /// How many rolls a user has per minute; 30 in 1.1.2, 200 in 1.5.
     pub fn dice_limit(mut self, limit: u32) -> Self {
         self.options.dice_limit = Some(limit);
+        self
+    }
+
+    /// The most socket events of a kind that a user may send in a second in 1.5,
+    /// where chat, dice, maps, tokens, sheets and initiative each have a ceiling; 50
+    /// by default, 30 for moves of tokens. With 0 the first one is already too many.
+    pub fn socket_ceiling(mut self, events: u32) -> Self {
+        self.options.socket_ceiling = events;
         self
     }
 

@@ -15,6 +15,9 @@ pub enum Fault {
     Delay(Duration),
     /// The line is cut before the request is handled: nothing happened.
     HangUpBefore,
+    /// The line is cut first and the request handled then: for a while it is
+    /// still happening, and nobody is told.
+    HangUpMeanwhile,
     /// The request is handled and the line cut: it happened, nobody is told.
     HangUpAfter,
     /// The request is handled, and the line cut in the middle of the answer.

@@ -43,6 +43,10 @@ pub(crate) struct Args {
     #[arg(value_name = "JSON", allow_hyphen_values = true)]
     arguments: Option<String>,
 
+    /// Call it in this campaign of the same account, instead of the daemon's own
+    #[arg(long, value_name = "ID")]
+    campaign: Option<String>,
+
     /// Print the tool's envelope as JSON: {"ok": true, "data": ...} or {"ok": false, "error": ...}
     #[arg(long)]
     json: bool,
@@ -64,6 +68,7 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
         name: args.tool.clone(),
         arguments,
         cwd: std::env::current_dir().ok(),
+        campaign: args.campaign,
     };
     let result = match daemon.try_ask::<ToolCall>(params, PATIENCE).await {
         Ok(result) => result,

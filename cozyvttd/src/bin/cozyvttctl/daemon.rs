@@ -74,13 +74,17 @@ impl Daemon {
         self.client.call::<M>(params, patience).await
     }
 
-    /// Opens the event stream after record `since`.
+    /// Opens the event stream of a campaign, or of the daemon's own, after record `since`.
     ///
     /// # Errors
     ///
     /// What to tell the person.
-    pub(crate) async fn events(&self, since: u64) -> Result<EventStream, Failure> {
-        match self.client.events(Some(since)).await {
+    pub(crate) async fn events(
+        &self,
+        since: u64,
+        campaign: Option<&str>,
+    ) -> Result<EventStream, Failure> {
+        match self.client.events(Some(since), campaign).await {
             Ok(stream) => Ok(stream),
             Err(error) => Err(self.explain(error).await),
         }

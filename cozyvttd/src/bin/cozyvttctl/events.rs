@@ -1,10 +1,12 @@
 //! `cozyvttctl events`: what happened at the table, and what happens now.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anstyle::Style;
 use cozyvtt_proto::client::ClientError;
-use cozyvtt_proto::control::{EventPoll, PollParams};
+use cozyvtt_proto::control::{EventPage, EventPoll, PollParams};
 use cozyvtt_proto::event::EventRecord;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ZonedDateTime, civil::Date};
@@ -14,7 +16,7 @@ use crate::failure::{Exit, Failure};
 use crate::names::Names;
 use crate::narrate::{Line, Tone, narrate};
 use crate::terminal::{BAD, DICE, Layout, QUIET, STRONG, Screen, remark};
-use crate::text::{cut, json_line};
+use crate::text::{cut, json_line, plain};
 
 /// How long a page of the journal may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -51,14 +53,39 @@ pub(crate) struct Args {
     #[arg(long, short)]
     follow: bool,
 
+    /// Show those of this campaign of the same account, instead of the daemon's own
+    #[arg(long, value_name = "ID")]
+    campaign: Option<String>,
+
     /// Print the records as JSON, one a line
     #[arg(long)]
     json: bool,
 }
 
+/// Whose journal is read.
+struct Source<'a> {
+    daemon: &'a Daemon,
+    campaign: Option<String>,
+}
+
+impl Source<'_> {
+    async fn page(&self, since: u64, limit: u32) -> Result<EventPage, Failure> {
+        let params = PollParams {
+            since,
+            limit,
+            campaign: self.campaign.clone(),
+        };
+        self.daemon.ask::<EventPoll>(params, PATIENCE).await
+    }
+}
+
 pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Result<Exit, Failure> {
     let limit = args.limit.unwrap_or(100);
     let mut teller = Teller::new(args.json, screen.layout);
+    let source = Source {
+        daemon,
+        campaign: args.campaign,
+    };
     let last = match (args.since, args.follow) {
         (None, _) if limit > PAGE => {
             return Err(Failure::usage(format!(
@@ -71,16 +98,16 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
                 "--limit says how far to look back, and so does --since: with --follow give one of them",
             ));
         }
-        (None, _) => newest(limit, daemon, screen, &mut teller).await?,
+        (None, _) => newest(limit, &source, screen, &mut teller).await?,
         // The stream itself replays what comes after the cursor.
         (Some(since), true) => since,
         (Some(since), false) => {
-            onwards(since, limit, daemon, screen, &mut teller).await?;
+            onwards(since, limit, &source, screen, &mut teller).await?;
             return Ok(Exit::Fine);
         }
     };
     if args.follow {
-        follow(last, daemon, screen, &mut teller).await
+        follow(last, &source, screen, &mut teller).await
     } else {
         Ok(Exit::Fine)
     }
@@ -89,20 +116,17 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
 /// Shows the newest records; answers the number of the last one.
 async fn newest(
     limit: u32,
-    daemon: &Daemon,
+    source: &Source<'_>,
     screen: &mut Screen,
     teller: &mut Teller,
 ) -> Result<u64, Failure> {
-    let params = PollParams {
-        since: 0,
-        limit: PAGE,
-    };
-    let page = daemon.ask::<EventPoll>(params, PATIENCE).await?;
+    let page = source.page(0, PAGE).await?;
     let keep = usize::try_from(limit).unwrap_or(usize::MAX);
     let skipped = page.events.len().saturating_sub(keep);
     if page.events.is_empty() {
         remark("Nothing has happened yet: the journal is empty.");
     }
+    remark_on_memory(&page);
     // The older ones are not shown, but they tell the names of the newer ones.
     for record in &page.events {
         teller.names.learn(record);
@@ -117,16 +141,12 @@ async fn newest(
 async fn onwards(
     mut since: u64,
     mut limit: u32,
-    daemon: &Daemon,
+    source: &Source<'_>,
     screen: &mut Screen,
     teller: &mut Teller,
 ) -> Result<(), Failure> {
     loop {
-        let params = PollParams {
-            since,
-            limit: limit.min(PAGE),
-        };
-        let page = daemon.ask::<EventPoll>(params, PATIENCE).await?;
+        let page = source.page(since, limit.min(PAGE)).await?;
         if page.cursor_reset {
             remark(&format!(
                 "The journal ends at {}, before {since}: it is shown from its beginning.",
@@ -134,8 +154,8 @@ async fn onwards(
             ));
         } else if page.gap {
             remark(&format!(
-                "Some records after {since} are no longer kept; the oldest that is kept is {}.",
-                page.oldest_seq
+                "No longer kept of what came after {since}: {}.",
+                lost(&page.evicted)
             ));
         }
         if page.events.is_empty() && !page.cursor_reset {
@@ -147,24 +167,45 @@ async fn onwards(
         let read = u32::try_from(page.events.len()).unwrap_or(u32::MAX);
         limit = limit.saturating_sub(read);
         since = page.next_seq;
-        if !page.has_more || read == 0 {
+        let at_the_end = !page.has_more || read == 0;
+        if at_the_end || limit == 0 {
+            remark_on_memory(&page);
+            if !at_the_end {
+                remark(&format!("There is more: go on with --since {since}."));
+            }
             return Ok(());
         }
-        if limit == 0 {
-            remark(&format!("There is more: go on with --since {since}."));
-            return Ok(());
-        }
+    }
+}
+
+/// What was evicted, the most first.
+fn lost(evicted: &BTreeMap<String, u64>) -> String {
+    let mut counts: Vec<_> = evicted.iter().collect();
+    counts.sort_by_key(|(_, count)| Reverse(**count));
+    let parts = counts
+        .into_iter()
+        .map(|(event, count)| match event.as_str() {
+            "unknown" => "a file that could not be read".to_owned(),
+            event => format!("{count} {}", plain(event)),
+        });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+fn remark_on_memory(page: &EventPage) {
+    if let Some(note) = &page.note {
+        remark(&plain(note));
     }
 }
 
 /// Shows what happens until the daemon goes.
 async fn follow(
     mut last: u64,
-    daemon: &Daemon,
+    source: &Source<'_>,
     screen: &mut Screen,
     teller: &mut Teller,
 ) -> Result<Exit, Failure> {
-    let mut stream = daemon.events(last).await?;
+    let Source { daemon, campaign } = source;
+    let mut stream = daemon.events(last, campaign.as_deref()).await?;
     loop {
         match stream.next().await {
             Ok(Some(record)) => {
@@ -309,6 +350,16 @@ mod tests {
     fn chat(seq: u64, ts: f64, text: &str) -> EventRecord {
         let payload = json!({"userName": "Paul", "content": text, "type": "PLAYER"});
         record(seq, ts, "chat.message", payload)
+    }
+
+    #[test]
+    fn what_is_lost_is_told_the_most_first() {
+        let counts = [("map.changed", 3), ("token.moved", 12), ("unknown", 1)];
+        let counts = counts.map(|(name, count)| (name.to_owned(), count)).into();
+        assert_eq!(
+            lost(&counts),
+            "12 token.moved, 3 map.changed, a file that could not be read"
+        );
     }
 
     #[test]

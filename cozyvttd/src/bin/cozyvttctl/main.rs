@@ -1,12 +1,16 @@
 //! `cozyvttctl`: how a person sees and steers the daemon, over its control socket.
 
 mod call;
+mod charge;
+mod clients;
 mod daemon;
 #[cfg(feature = "practice")]
 mod demo;
 mod dice;
 mod events;
 mod failure;
+mod login;
+mod logout;
 mod names;
 mod narrate;
 mod smoke;
@@ -50,7 +54,8 @@ The socket folder is that of --socket-dir, else $COZYVTT_SOCKET_DIR, else $XDG_R
 
 Exit codes:
   0  it worked
-  1  the call failed; for `status`: something on the way to the table is broken
+  1  the call failed; for `status`: something on the way to the table is broken; for `login`: not
+     signed in
   2  the command line is wrong
   3  the daemon cannot be reached
 
@@ -59,6 +64,9 @@ Examples:
   cozyvttctl tools                what agents can do at the table
   cozyvttctl call campaign_get    do one of these things yourself
   cozyvttctl events --follow      watch the table live
+  cozyvttctl clients              who plays along
+  cozyvttctl hold                 let nobody but you change anything, until `release`
+  cozyvttctl login                sign in by hand, with a second factor if need be
   cozyvttctl stop                 let running calls finish, then stop the daemon
   cozyvttctl demo                 see it all on a practice table, without a server
   cozyvttctl smoke --dry-run      what a check of a live server would do";
@@ -68,11 +76,18 @@ enum Command {
     Status(status::Args),
     Tools(tools::Args),
     Call(call::Args),
+    Clients(clients::Args),
     Events(events::Args),
     #[cfg(feature = "practice")]
     Demo(demo::Args),
+    Hold(charge::HoldArgs),
+    Kick(charge::KickArgs),
+    Login(login::Args),
+    Logout(logout::Args),
+    Release(charge::ReleaseArgs),
     Smoke(smoke::Args),
     Stop(stop::Args),
+    Tell(charge::TellArgs),
 }
 
 fn main() -> ExitCode {
@@ -99,11 +114,18 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Status(args) => status::run(args, &daemon, &mut screen).await,
         Command::Tools(args) => tools::run(args, &daemon, &mut screen).await,
         Command::Call(args) => call::run(args, &daemon, &mut screen).await,
+        Command::Clients(args) => clients::run(args, &daemon, &mut screen).await,
         Command::Events(args) => events::run(args, &daemon, &mut screen).await,
         #[cfg(feature = "practice")]
         Command::Demo(args) => demo::run(args, &mut screen).await,
+        Command::Hold(args) => charge::hold(args, &daemon, &mut screen).await,
+        Command::Kick(args) => charge::kick(args, &daemon, &mut screen).await,
+        Command::Login(args) => login::run(args, &daemon, &mut screen).await,
+        Command::Logout(args) => logout::run(args, &daemon, &mut screen).await,
+        Command::Release(args) => charge::release(args, &daemon, &mut screen).await,
         Command::Smoke(args) => smoke::run(args, &mut screen).await,
         Command::Stop(args) => stop::run(args, &daemon, &mut screen).await,
+        Command::Tell(args) => charge::tell(args, &daemon, &mut screen).await,
     }
 }
 

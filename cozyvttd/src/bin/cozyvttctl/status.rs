@@ -59,7 +59,9 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
     } else {
         screen.lines(report(&status, screen.layout))?;
     }
-    let broken = status.hops.iter().any(|hop| hop.state == HopState::Broken);
+    let others = status.campaigns.iter().flat_map(|other| &other.hops);
+    let mut all = status.hops.iter().chain(others);
+    let broken = all.any(|hop| hop.state == HopState::Broken);
     Ok(if broken { Exit::Failed } else { Exit::Fine })
 }
 
@@ -95,6 +97,17 @@ fn report(status: &Status, layout: Layout) -> Vec<String> {
     }
     lines.push(String::new());
     lines.extend(hops(&status.hops, layout));
+    for other in &status.campaigns {
+        let clients = match other.clients {
+            0 => "left soon, since no client wants it".to_owned(),
+            1 => "for one client".to_owned(),
+            many => format!("for {many} clients"),
+        };
+        let head = format!("Also in campaign {}, {clients}:", plain(&other.id));
+        lines.push(String::new());
+        lines.extend(layout.wrap(&head, 0));
+        lines.extend(hops(&other.hops, layout));
+    }
     lines
 }
 
@@ -106,6 +119,7 @@ fn headline(status: &Status) -> String {
             .iter()
             .filter(|hop| hop.state == state)
             .map(|hop| plain(&hop.name))
+            .chain(others(status, state))
             .collect::<Vec<_>>()
     };
     let daemon = format!("cozyvttd {}", plain(&status.version));
@@ -131,6 +145,15 @@ fn headline(status: &Status) -> String {
             duration(status.uptime_s)
         )
     }
+}
+
+/// The other campaigns in which a hop is like this.
+fn others(status: &Status, state: HopState) -> impl Iterator<Item = String> {
+    status
+        .campaigns
+        .iter()
+        .filter(move |other| other.hops.iter().any(|hop| hop.state == state))
+        .map(|other| format!("campaign {}", plain(&other.id)))
 }
 
 fn listed(names: &[String]) -> String {
@@ -284,6 +307,24 @@ mod tests {
             ),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_longest_word_on_the_login_fits_eighty_columns() {
+        let refused = hop(
+            "login",
+            HopState::Broken,
+            "Login rejected (HTTP 401): Invalid email or password. With these credentials no further \
+             password attempts will be made.",
+            Some(
+                "correct the account in the configuration and restart cozyvttd; if it was mended at the \
+                 table instead, run: cozyvttctl login",
+            ),
+        );
+        let text = shown(&status(&[refused]), Layout::test(80));
+        let widest = text.lines().map(display_width).max();
+        assert!(widest <= Some(80), "{text}");
+        assert!(text.ends_with("run: cozyvttctl login"), "{text}");
     }
 
     #[test]

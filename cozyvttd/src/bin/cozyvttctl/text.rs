@@ -6,6 +6,7 @@
 
 use std::fmt::Write;
 
+use cozyvtt_proto::text::is_bidirectional_control;
 use serde::Serialize;
 use textwrap::core::display_width;
 
@@ -22,14 +23,6 @@ pub(crate) fn plain(text: &str) -> String {
             _ => Some(character),
         })
         .collect()
-}
-
-/// Marks, embeddings, overrides and isolates (Unicode annex 9).
-fn is_bidirectional_control(character: char) -> bool {
-    matches!(
-        character,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    )
 }
 
 /// `value` as JSON on one line.

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 /// The waits before the second, third … attempt; the last one stays.
 const STEPS: [u64; 5] = [1, 2, 4, 8, 15];
 
@@ -20,9 +18,9 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// The wait after an attempt; `up_since` is when it was accepted, if it was.
-    pub(super) fn after(&mut self, up_since: Option<Instant>) -> Duration {
-        if up_since.is_some_and(|since| since.elapsed() >= PROVEN) {
+    /// The wait after an attempt; `held` is how long it was accepted, if it was.
+    pub(super) fn after(&mut self, held: Option<Duration>) -> Duration {
+        if held.is_some_and(|held| held >= PROVEN) {
             self.failures = 0;
         }
         let step = STEPS[self.failures.min(STEPS.len() - 1)];
@@ -32,7 +30,7 @@ impl Backoff {
 }
 
 /// Between three quarters of the wait and the whole of it.
-pub(super) fn jittered(wait: Duration) -> Duration {
+pub(in crate::session) fn jittered(wait: Duration) -> Duration {
     let mut random = [0; 2];
     // Without randomness the wait is merely not jittered.
     let _ = getrandom::fill(&mut random);
@@ -49,8 +47,9 @@ mod tests {
         wait <= whole && wait >= whole * 3 / 4
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn the_waits_grow_and_stay_at_the_longest() {
+    /// T-WSK-15: five steps, each with jitter.
+    #[test]
+    fn t_wsk_15_the_waits_grow_and_stay_at_the_longest() {
         let mut backoff = Backoff::default();
         for seconds in [1, 2, 4, 8, 15, 15] {
             let wait = backoff.after(None);
@@ -58,14 +57,15 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn only_a_connection_that_held_makes_them_short_again() {
+    /// T-WSK-15: an acceptance alone is no proof of health.
+    #[test]
+    fn t_wsk_15_only_a_connection_that_held_makes_them_short_again() {
         let mut backoff = Backoff::default();
         backoff.after(None);
-        let up = Instant::now();
-        tokio::time::advance(Duration::from_secs(14)).await;
-        assert!(near(backoff.after(Some(up)), 2));
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(near(backoff.after(Some(up)), 1));
+        assert!(near(
+            backoff.after(Some(PROVEN.saturating_sub(Duration::from_secs(1)))),
+            2
+        ));
+        assert!(near(backoff.after(Some(PROVEN)), 1));
     }
 }

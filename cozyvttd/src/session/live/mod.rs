@@ -5,7 +5,8 @@ mod backoff;
 mod verdict;
 mod worker;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -14,10 +15,16 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use crate::lock::lock;
+use crate::session::patience::{Impatience, Patience};
+pub(super) use backoff::jittered;
 pub(super) use worker::Worker;
 
 /// How long a caller waits for a link that is coming up.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How many names of ignored events are counted: they come from outside.
+const IGNORED_NAMES: usize = 64;
 
 /// How many sends may wait for the connection.
 const OUTBOX: usize = 64;
@@ -97,6 +104,9 @@ pub enum EmitError {
         "the WebSocket broke while this was being sent, so its outcome is unknown: {0}. Look at the events before repeating it"
     )]
     Unknown(String),
+    /// It waited in vain; nothing was sent.
+    #[error(transparent)]
+    Ended(#[from] Impatience),
     /// The event is too large; nothing was sent.
     #[error("{0}; nothing was sent")]
     Refused(String),
@@ -109,6 +119,7 @@ pub struct Link {
     /// Cancelled to drop the present connection; the worker replaces it.
     drop_now: watch::Sender<Option<String>>,
     stop: CancellationToken,
+    ignored: Arc<Mutex<BTreeMap<String, u64>>>,
 }
 
 impl Link {
@@ -128,6 +139,7 @@ impl Link {
             })),
             drop_now: watch::Sender::new(None),
             stop: CancellationToken::new(),
+            ignored: Arc::default(),
         }
     }
 
@@ -156,6 +168,30 @@ impl Link {
         if was_up {
             self.drop_now.send_replace(Some(why.to_owned()));
         }
+    }
+
+    /// Drops the present connection when an answer's `sentence` says that the
+    /// campaign is closed to this account.
+    pub(super) fn doubt(&self, sentence: &str) {
+        if verdict::closes_the_campaign(sentence) {
+            self.invalidate(sentence);
+        }
+    }
+
+    /// Counts an event of the server that is not journalled.
+    fn ignored(&self, name: &str) {
+        let mut ignored = lock(&self.ignored);
+        if let Some(count) = ignored.get_mut(name) {
+            *count += 1;
+        } else if ignored.len() < IGNORED_NAMES {
+            ignored.insert(name.to_owned(), 1);
+        }
+    }
+
+    /// How many events of which names came and were not journalled, since the start;
+    /// of the first 64 names.
+    pub fn ignored_events(&self) -> BTreeMap<String, u64> {
+        lock(&self.ignored).clone()
     }
 
     /// Ends the link for good, with a goodbye to the server.
@@ -189,7 +225,9 @@ impl Link {
     ///
     /// [`EmitError`].
     pub async fn emit(&self, name: &'static str, payload: Value) -> Result<u64, EmitError> {
+        let patience = Patience::current();
         let outbox = self.ready().await?;
+        patience.leave().await?;
         let (sent, outcome) = oneshot::channel();
         let outgoing = Outgoing {
             name,
@@ -198,14 +236,21 @@ impl Link {
         };
         // An event that the worker has not taken out of the queue was not sent.
         let not_taken = || EmitError::NotReady("the connection was lost".to_owned());
-        outbox.send(outgoing).await.map_err(|_| not_taken())?;
-        outcome.await.unwrap_or_else(|_| Err(not_taken()))
+        let queued = patience.wait(outbox.send(outgoing)).await?;
+        queued.map_err(|_| not_taken())?;
+        // The worker may be at it right now.
+        patience.carry_on();
+        match patience.wait(outcome).await {
+            Ok(outcome) => outcome.unwrap_or_else(|_| Err(not_taken())),
+            Err(why) => Err(EmitError::Unknown(why.reason().to_owned())),
+        }
     }
 
     /// Waits for the link as long as it makes sense: not beyond [`PATIENCE`], nor
     /// beyond a failed attempt, nor when the next attempt is later than that.
     async fn ready(&self) -> Result<mpsc::Sender<Outgoing>, EmitError> {
-        let deadline = Instant::now() + PATIENCE;
+        let patience = Patience::current();
+        let deadline = Instant::now() + PATIENCE.min(patience.left());
         let mut states = self.state.subscribe();
         let attempts = states.borrow_and_update().attempts;
         let settled = states.wait_for(|state| {
@@ -217,7 +262,7 @@ impl Link {
                     Phase::Idle | Phase::Connecting | Phase::Authenticated => false,
                 }
         });
-        let state = match timeout_at(deadline, settled).await {
+        let state = match patience.wait(timeout_at(deadline, settled)).await? {
             Ok(Ok(state)) => state.clone(),
             Ok(Err(_)) | Err(_) => self.state(),
         };

@@ -1,7 +1,11 @@
 //! What an `error` event means. CozyVTT's errors are a sentence and nothing else,
 //! so the sentence is all there is to go by.
 
+use cozyvtt_proto::text::start;
 use serde_json::Value;
+
+/// Longest sentence that is told, in characters.
+const LONGEST: usize = 500;
 
 /// What an error means for the link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,13 +46,20 @@ pub(super) fn verdict(payload: &Value) -> Verdict {
     let is = |sentence: &&str| text.eq_ignore_ascii_case(sentence);
     if SIGNED_OUT.iter().any(is) {
         Verdict::SignedOut
-    } else if LOST_ACCESS.iter().any(is) {
+    } else if closes_the_campaign(&text) {
         Verdict::LostAccess
     } else if is(&LOST_CAMPAIGN) {
         Verdict::LostCampaign
     } else {
         Verdict::Business
     }
+}
+
+/// Whether a sentence of the server closes the campaign to this account.
+pub(super) fn closes_the_campaign(sentence: &str) -> bool {
+    LOST_ACCESS
+        .iter()
+        .any(|lost| sentence.eq_ignore_ascii_case(lost))
 }
 
 /// Whether a revocation is about the sign-in rather than about the campaign. Its
@@ -60,13 +71,13 @@ pub(super) fn ends_the_sign_in(revocation: &str) -> bool {
         .any(|sign| words.contains(sign))
 }
 
-/// The sentence in the payload of an `error` event.
+/// The sentence in the payload of an `error` event, or its beginning.
 pub(super) fn sentence(payload: &Value) -> String {
-    payload
-        .get("message")
-        .unwrap_or(payload)
-        .as_str()
-        .map_or_else(|| payload.to_string(), ToOwned::to_owned)
+    let text = payload.get("message").unwrap_or(payload).as_str();
+    text.map_or_else(
+        || start(&payload.to_string(), LONGEST),
+        |text| start(text, LONGEST),
+    )
 }
 
 #[cfg(test)]

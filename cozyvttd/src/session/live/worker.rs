@@ -13,9 +13,11 @@ use tokio_util::sync::CancellationToken;
 use super::backoff::{Backoff, jittered};
 use super::verdict::{Verdict, ends_the_sign_in, sentence, verdict};
 use super::{EmitError, Link, LinkState, OUTBOX, Outgoing, Phase};
-use crate::config::Settings;
+use crate::config::BaseUrl;
 use crate::journal::{Event, Journal};
+use crate::session::clock::Clock;
 use crate::session::facts::Facts;
+use crate::session::ids::ResourceId;
 use crate::session::login::{Login, LoginError, LoginState};
 use crate::session::socketio::{Connection, ServerEvent, SocketError};
 
@@ -56,12 +58,14 @@ const JOURNALLED: [&str; 20] = [
 /// Everything the worker needs.
 #[derive(Debug)]
 pub(in crate::session) struct Worker {
-    pub(in crate::session) settings: Settings,
+    pub(in crate::session) url: BaseUrl,
+    pub(in crate::session) campaign: ResourceId,
     pub(in crate::session) http: reqwest::Client,
     pub(in crate::session) login: Arc<Login>,
     pub(in crate::session) facts: Arc<Facts>,
     pub(in crate::session) journal: Journal,
     pub(in crate::session) link: Link,
+    pub(in crate::session) clock: Clock,
 }
 
 /// How an attempt ended.
@@ -130,11 +134,13 @@ impl Worker {
                 .await;
             }
             reported = ended.up_since.is_none().then(|| ended.why.clone());
-            let usual = backoff.after(ended.up_since);
+            let held = ended.up_since.map(|since| self.clock.since(since));
+            let usual = backoff.after(held);
             let shut_out = matches!(ended.next, Next::ShutOut);
+            let for_login = matches!(ended.next, Next::Slowly | Next::At(_));
             let until = match ended.next {
-                Next::Soon => Instant::now() + usual,
-                Next::Slowly | Next::ShutOut => Instant::now() + jittered(SLOW_LANE),
+                Next::Soon => self.clock.after(usual),
+                Next::Slowly | Next::ShutOut => self.clock.after(jittered(SLOW_LANE)),
                 Next::At(until) => until,
             };
             self.set(|state| {
@@ -144,6 +150,8 @@ impl Worker {
             });
             tokio::select! {
                 () = stop.cancelled() => {}
+                // A person may sign in meanwhile.
+                () = self.login.signed_in(), if for_login => {}
                 () = sleep_until(until) => {}
             }
         }
@@ -167,7 +175,7 @@ impl Worker {
         let mut drop_now = self.link.drop_now.subscribe();
         drop_now.mark_unchanged();
         let opening = async {
-            let mut connection = Connection::open(&self.http, &self.settings.url)
+            let mut connection = Connection::open(&self.http, &self.url)
                 .await
                 .map_err(Refused::Socket)?;
             self.set(|state| state.connected = true);
@@ -227,7 +235,7 @@ impl Worker {
         // The server attaches its handlers only after a look-up, and says
         // `connected` then; what is sent earlier is lost without an answer.
         expect(connection, "connected", |_| true).await?;
-        let campaign = self.settings.campaign.as_str();
+        let campaign = self.campaign.as_str();
         connection
             .emit("authenticate", &json!({"campaignId": campaign}))
             .await
@@ -294,10 +302,13 @@ impl Worker {
             return self.trouble(event.payload, session).await;
         }
         if !JOURNALLED.contains(&event.name.as_str()) {
-            tracing::trace!(event = event.name, "an event that is not journalled");
+            self.link.ignored(&event.name);
             return None;
         }
         self.track_role(&event);
+        if let ("map.changed", Some(map)) = (event.name.as_str(), event.payload["mapId"].as_str()) {
+            self.facts.note_map(map);
+        }
         let revoked = (event.name == "campaign.access.revoked").then(|| sentence(&event.payload));
         self.append(&event.name, event.payload).await;
         let why = revoked?;

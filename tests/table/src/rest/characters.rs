@@ -12,7 +12,9 @@ use super::maps::asset_path;
 use super::sheet_rules;
 use super::token_rules::no_picture;
 use crate::hub::Hub;
-use crate::world::{Character, GameSystem, Role, World, hit_points, name_key, now};
+use crate::world::{
+    Character, GameSystem, Role, World, hit_points, length, name_key, now, trimmed,
+};
 
 type Ctx = State<Arc<Hub>>;
 type Req = Extension<Request>;
@@ -133,7 +135,7 @@ fn save(hub: &Hub, before: &Character, body: &Value) -> Result<Saved, Answer> {
         }
     }
     if let Some(name) = body["name"].as_str() {
-        name.trim().clone_into(&mut stored.name);
+        trimmed(name).clone_into(&mut stored.name);
     }
     if let Some(url) = body.get("tokenImageUrl") {
         stored.token_image_url = url.as_str().map(|url| asset_path("tokens", url));
@@ -183,8 +185,8 @@ fn tell(hub: &Hub, before: &Character, saved: &Saved, user: &str) {
 pub(super) fn name(value: &Value) -> Result<&str, Answer> {
     value
         .as_str()
-        .map(str::trim)
-        .filter(|name| (1..=200).contains(&name.chars().count()))
+        .map(trimmed)
+        .filter(|name| (1..=200).contains(&length(name)))
         .ok_or_else(|| Answer::invalid("Character name must be 1 to 200 characters"))
 }
 

@@ -14,7 +14,7 @@ use super::file_kinds::typed;
 use super::files::{bytes_of, unless_known};
 use super::gate::Request;
 use crate::hub::Hub;
-use crate::world::{Asset, AssetKind, now};
+use crate::world::{Asset, AssetKind, length, now, trimmed};
 
 type Ctx = State<Arc<Hub>>;
 type Req = Extension<Request>;
@@ -32,8 +32,8 @@ fn write(hub: &Hub, user: &str, request: &Request) -> Outcome {
     let body = &request.body;
     let name = body["name"]
         .as_str()
-        .map(str::trim)
-        .filter(|name| (1..=200).contains(&name.chars().count()))
+        .map(trimmed)
+        .filter(|name| (1..=200).contains(&length(name)))
         .ok_or_else(|| Answer::invalid("Document name must be 1 to 200 characters"))?;
     let (ending, mime) = match body["format"].as_str() {
         Some("txt") => ("txt", "text/plain"),

@@ -34,13 +34,20 @@ pub(crate) async fn unknown() -> Answer {
     Answer::no_route()
 }
 
-/// Everything around a route: log, faults, limiters, body, session, cookie.
+/// Everything around a route: log, faults, limiters, body, session, cookie. A
+/// client that hangs up does not stop the server in the middle of its request.
 pub(crate) async fn door(
     State(hub): State<Arc<Hub>>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: HttpRequest,
     next: Next,
 ) -> Response {
+    tokio::spawn(serve(hub, peer, request, next))
+        .await
+        .unwrap_or_else(|_| Answer::broken().into_response())
+}
+
+async fn serve(hub: Arc<Hub>, peer: SocketAddr, request: HttpRequest, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let line = hub.lines.of_peer(peer);
     let body = to_bytes(body, BODY_CAP).await.unwrap_or_default();
@@ -137,6 +144,11 @@ impl Visit<'_> {
                 Fault::Delay(delay) => tokio::time::sleep(delay).await,
                 Fault::HangUpBefore => {
                     return (Answer::broken().into_response(), vec![fault]);
+                }
+                Fault::HangUpMeanwhile => {
+                    if let Some(line) = self.line {
+                        line.cut();
+                    }
                 }
                 Fault::Answer(reply) => return (instead(&reply), later),
                 Fault::ForgetSession => {

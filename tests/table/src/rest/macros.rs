@@ -10,7 +10,7 @@ use super::answer::{Answer, Outcome};
 use super::gate::Request;
 use crate::dice;
 use crate::hub::Hub;
-use crate::world::{SavedRoll, now};
+use crate::world::{SavedRoll, length, now, trimmed};
 
 type Ctx = State<Arc<Hub>>;
 type Req = Extension<Request>;
@@ -128,8 +128,8 @@ pub(crate) async fn delete(
 fn text(value: &Value, what: &str, most: usize) -> Result<String, Answer> {
     value
         .as_str()
-        .map(str::trim)
-        .filter(|text| (1..=most).contains(&text.chars().count()))
+        .map(trimmed)
+        .filter(|text| (1..=most).contains(&length(text)))
         .map(str::to_owned)
         .ok_or_else(|| Answer::invalid(&format!("{what} must be 1 to {most} characters")))
 }

@@ -10,7 +10,7 @@ use super::answer::{Answer, Outcome};
 use super::gate::{Request, Seated};
 use super::token_rules::no_picture;
 use crate::hub::Hub;
-use crate::world::{Map, Role, Viewer, World, now};
+use crate::world::{Map, Role, Viewer, World, length, now, trimmed};
 
 type Ctx = State<Arc<Hub>>;
 type Req = Extension<Request>;
@@ -122,11 +122,11 @@ pub(crate) async fn create(
     let user = request.dm(&hub, &id)?.user_id;
     let version = hub.version();
     let body = &request.body;
-    let name = body["name"].as_str().map_or("", str::trim);
+    let name = body["name"].as_str().map_or("", trimmed);
     if name.is_empty() {
         return Err(Answer::invalid("Map name is required"));
     }
-    if !version.is_old() && name.chars().count() > 200 {
+    if !version.is_old() && length(name) > 200 {
         return Err(Answer::invalid("Map name can be 200 characters at most"));
     }
     let image = body["imageUrl"].as_str().unwrap_or_default();

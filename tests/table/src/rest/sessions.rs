@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::answer::{Answer, Outcome};
 use super::gate::Request;
 use crate::hub::Hub;
-use crate::world::{GameSession, now};
+use crate::world::{GameSession, length, now, trimmed};
 
 type Ctx = State<Arc<Hub>>;
 type Req = Extension<Request>;
@@ -208,9 +208,9 @@ pub(crate) async fn set_notes(
     request.dm(&hub, &id)?;
     let notes = request.body["notes"]
         .as_str()
-        .filter(|notes| notes.chars().count() <= LONGEST_NOTES)
-        .ok_or_else(|| Answer::invalid("Notes must be text of at most 2000 characters"))?
-        .trim();
+        .filter(|notes| length(notes) <= LONGEST_NOTES)
+        .map(trimmed)
+        .ok_or_else(|| Answer::invalid("Notes must be text of at most 2000 characters"))?;
     let mut world = hub.world();
     let session = world
         .session_mut(&id, &session)

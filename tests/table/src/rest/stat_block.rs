@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::world::length;
+
 const MOST_BYTES: usize = 64 * 1024;
 /// Keys the server knows nothing about pass, up to this many.
 const MOST_UNKNOWN: usize = 20;
@@ -45,9 +47,7 @@ fn number(value: &Value, least: f64, most: f64) -> bool {
 }
 
 fn text(value: &Value, most: usize) -> bool {
-    value
-        .as_str()
-        .is_some_and(|text| text.chars().count() <= most)
+    value.as_str().is_some_and(|text| length(text) <= most)
 }
 
 /// Numbers under names.
@@ -56,7 +56,7 @@ fn numbers(value: &Value, least: f64, most: f64) -> bool {
         map.len() <= 60
             && map
                 .iter()
-                .all(|(key, value)| key.chars().count() <= 50 && number(value, least, most))
+                .all(|(key, value)| length(key) <= 50 && number(value, least, most))
     })
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::answer::Answer;
 use super::maps::asset_path;
 use super::stat_block;
-use crate::world::{Map, Role, World};
+use crate::world::{Map, Role, World, length};
 
 /// The fields a client may set, both at creation and later.
 const FIELDS: [&str; 19] = [
@@ -129,7 +129,7 @@ fn fits(world: &World, campaign: &str, name: &str, value: &Value) -> bool {
     match name {
         "name" => value
             .as_str()
-            .is_some_and(|text| !text.trim().is_empty() && text.chars().count() <= 200),
+            .is_some_and(|text| !text.trim().is_empty() && length(text) <= 200),
         "imageUrl" => value.is_null() || value.as_str().is_some_and(|url| url.len() <= 500),
         "size" => whole(&value["width"], 1, 10) && whole(&value["height"], 1, 10),
         "layer" => one_of(&["token", "spirit"]),
@@ -155,7 +155,7 @@ fn fits(world: &World, campaign: &str, name: &str, value: &Value) -> bool {
             list.len() <= 50
                 && list.iter().all(|one| {
                     one.as_str()
-                        .is_some_and(|text| (1..=60).contains(&text.chars().count()))
+                        .is_some_and(|text| (1..=60).contains(&length(text)))
                 })
         }),
         "metadata" => value.is_object() && value.to_string().len() <= 8000,
@@ -165,9 +165,7 @@ fn fits(world: &World, campaign: &str, name: &str, value: &Value) -> bool {
                     && whole(&value["max"], 1, 99_999)
                     && whole(&value["temp"], 0, 99_999))
         }
-        "notes" => value
-            .as_str()
-            .is_some_and(|text| text.chars().count() <= 5000),
+        "notes" => value.as_str().is_some_and(|text| length(text) <= 5000),
         "initiative" => value.is_null() || value.is_number(),
         "statBlock" => value.is_null() || stat_block::fits(value),
         _ => true,

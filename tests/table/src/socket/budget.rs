@@ -65,7 +65,8 @@ impl Budgets {
 }
 
 impl Hub {
-    /// The ceilings of 1.5: `most` events of a kind per second and user.
+    /// The ceilings of 1.5: `most` events of a kind per second and user, or fewer
+    /// where the table was told so.
     pub(crate) fn under_ceiling(
         &self,
         from: &From,
@@ -73,6 +74,7 @@ impl Hub {
         most: u32,
         sentence: &str,
     ) -> bool {
+        let most = most.min(self.options.socket_ceiling);
         if self.version().is_old() || self.floor.within(&from.seat.user_id, what, most, SECOND) {
             return true;
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::From;
 use crate::hub::Hub;
-use crate::world::{LineKind, Role};
+use crate::world::{LineKind, Role, length, trimmed};
 
 /// The longest message, in UTF-16 code units of the text as sent.
 const LONGEST: usize = 2000;
@@ -17,10 +17,10 @@ pub(super) fn message(hub: &Hub, from: &From) {
         return hub.refuse(from, "Not authenticated to a campaign");
     };
     let content = from.text("content").unwrap_or_default();
-    if content.trim().is_empty() {
+    if trimmed(content).is_empty() {
         return hub.refuse(from, "Message content required");
     }
-    if content.encode_utf16().count() > LONGEST {
+    if length(content) > LONGEST {
         return hub.refuse(from, "Message too long. Maximum 2000 characters.");
     }
     let Some(kind) = kind(from.field("type"), role, hub.version().is_old()) else {
@@ -46,7 +46,7 @@ pub(super) fn message(hub: &Hub, from: &From) {
             return hub.refuse(from, &sentence);
         }
     }
-    hub.say(&campaign, user, kind, content.trim());
+    hub.say(&campaign, user, kind, trimmed(content));
 }
 
 /// Who decides about the type: 1.1.2 believes the client, later the role counts.

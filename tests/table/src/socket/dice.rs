@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{From, Seat};
 use crate::dice::{RollError, Rolled};
 use crate::hub::Hub;
-use crate::world::{LineKind, Role, now};
+use crate::world::{LineKind, Role, length, now};
 
 /// What is rolled, and for what.
 #[derive(Debug, Clone)]
@@ -69,7 +69,7 @@ fn unfit(from: &From, old: bool) -> Option<&'static str> {
     }
     let too_long = |name: &str, most: usize| match from.field(name) {
         Value::Null => false,
-        Value::String(text) => text.chars().count() > most,
+        Value::String(text) => length(text) > most,
         _ => true,
     };
     if too_long("characterName", 200) {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::Table;
 use crate::socket::RollPlan;
-use crate::world::{LineKind, Rights, Role, now};
+use crate::world::{LineKind, Membership, Rights, Role, now};
 
 /// What happens at the table without the client under test.
 impl Table {
@@ -63,6 +63,11 @@ impl Table {
         };
         self.hub.show_map(&map.campaign_id, &map);
         Ok(())
+    }
+
+    /// The DM deletes a map, in another window.
+    pub fn delete_map(&self, map_id: &str) {
+        self.hub.world().maps.retain(|map| map.id != map_id);
     }
 
     /// Somebody changes fields of a token behind the client's back.
@@ -149,6 +154,25 @@ impl Table {
         self.hub.remove_member(&self.campaign_id, &user);
     }
 
+    /// A person joins the campaign, without a character.
+    #[track_caller]
+    pub fn add_member(&self, key: &str, role: Role) {
+        let user = self.account(key).user_id.clone();
+        let mut world = self.hub.world();
+        let id = world.new_id();
+        if let Some(campaign) = world.campaign_mut(&self.campaign_id) {
+            campaign.memberships.push(Membership {
+                id,
+                user_id: user,
+                role,
+                character_ids: Vec::new(),
+                joined_at: now(),
+            });
+        }
+        drop(world);
+        self.hub.log.touch();
+    }
+
     /// A member gets another role. The one DM there has to be is not looked after.
     #[track_caller]
     pub fn set_role(&self, key: &str, role: Role) {
@@ -163,12 +187,41 @@ impl Table {
         self.hub.transfer_dm(&self.campaign_id, &user);
     }
 
+    /// An administrator makes the person of that key set a new password before
+    /// anything else.
+    #[track_caller]
+    pub fn demand_new_password(&self, key: &str) {
+        let user = self.account(key).user_id.clone();
+        if let Some(user) = self.hub.world().user_mut(&user) {
+            user.must_change_password = true;
+        }
+    }
+
     /// The person of that key administers the server from now on.
     #[track_caller]
     pub fn set_platform_admin(&self, key: &str) {
         let user = self.account(key).user_id.clone();
         if let Some(user) = self.hub.world().user_mut(&user) {
             user.rights = Rights::Admin;
+        }
+    }
+
+    /// An administrator approves the account of that key.
+    #[track_caller]
+    pub fn approve(&self, key: &str) {
+        let user = self.account(key).user_id.clone();
+        if let Some(user) = self.hub.world().user_mut(&user) {
+            user.approved = true;
+        }
+    }
+
+    /// The person of that key has another password from now on; sessions stay.
+    #[track_caller]
+    pub fn set_password(&self, key: &str, password: &str) {
+        let user = self.account(key).user_id.clone();
+        if let Some(user) = self.hub.world().user_mut(&user) {
+            password.clone_into(&mut user.password);
+            user.must_change_password = false;
         }
     }
 }

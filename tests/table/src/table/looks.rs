@@ -126,6 +126,30 @@ impl Table {
         Some(found.id.clone())
     }
 
+    /// The id of the map of that name in the campaign of that name.
+    pub fn map_in(&self, campaign: &str, name: &str) -> Option<String> {
+        let campaign = self.campaign_named(campaign)?;
+        let world = self.hub.world();
+        let mut maps = world.maps.iter();
+        let found = maps.find(|map| map.campaign_id == campaign && map.name == name)?;
+        Some(found.id.clone())
+    }
+
+    /// The id of the creature of that name, whatever campaign made it.
+    pub fn creature_named(&self, name: &str) -> Option<String> {
+        let world = self.hub.world();
+        let found = world.creatures.iter().find(|one| one.name == name)?;
+        Some(found.id.clone())
+    }
+
+    /// The id of the first campaign's session that has not ended.
+    pub fn active_session(&self) -> Option<String> {
+        let world = self.hub.world();
+        let mut sessions = world.sessions(&self.campaign_id);
+        let found = sessions.find(|one| one.ended_at.is_none())?;
+        Some(found.id.clone())
+    }
+
     /// The id of the map the first campaign is on.
     pub fn current_map(&self) -> Option<String> {
         let world = self.hub.world();

@@ -13,6 +13,7 @@ mod people;
 mod saved_roll;
 mod session;
 mod sheet;
+mod text;
 
 use std::collections::HashMap;
 
@@ -33,6 +34,7 @@ pub(crate) use saved_roll::SavedRoll;
 pub(crate) use session::GameSession;
 pub(crate) use sheet::Character;
 pub(crate) use sheet::{hit_points, name_key, set_current_hit_points};
+pub(crate) use text::{length, trimmed};
 
 /// Everything a real server keeps in its database, and the initiative, which it
 /// keeps in memory.

@@ -54,6 +54,8 @@ impl Stage {
             config: Some(config),
             socket_dir: Some(folder.path().join("run")),
             state_dir: Some(folder.path().join("state")),
+            shared_dir: Some(folder.path().join("state")),
+            ..Options::default()
         };
         // Nothing of the person's own settings may get into the demo.
         let daemon = cozyvttd::daemon::Daemon::start(&options, &|_| None)

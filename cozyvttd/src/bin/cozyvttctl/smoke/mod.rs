@@ -42,7 +42,7 @@ Without --write nothing is sent but one login, GET requests and, over the WebSoc
 goes.) The login counts: CozyVTT 1.1.2 takes five in 15 minutes from one address, good or bad.
 
 The instance, the account and the campaign are those of cozyvttd's configuration. The running daemon is \
-neither asked nor disturbed, and its files are not touched.
+neither asked nor disturbed; of its files only the tally of sign-ins is, in which this one counts.
 
 What runs at the instance is attested, never guessed: on the server, write a file
   {\"version\": \"1.5.3\", \"revision\": \"<40 hex digits>\", \"instance\": \"https://table.example\"}
@@ -120,7 +120,7 @@ pub(crate) async fn run(args: Args, screen: &mut Screen) -> Result<Exit, Failure
     )
     .map_err(unattested)?;
     let config = Config::resolve(args.config.as_deref(), &|name| std::env::var(name).ok());
-    let settings = config.settings.map_err(|problem| {
+    let mut settings = config.settings.map_err(|problem| {
         Failure::usage(problem.to_string())
             .advise("`smoke` uses the configuration of cozyvttd; nothing was sent.")
     })?;
@@ -137,10 +137,13 @@ pub(crate) async fn run(args: Args, screen: &mut Screen) -> Result<Exit, Failure
         ))
         .advise("Give another place with --report; nothing was sent.")
     })?;
-    let veil = Veil::over([
-        settings.email.clone(),
-        settings.password.expose_secret().to_owned(),
-    ]);
+    let password = settings.password.reveal().await.map_err(|error| {
+        Failure::usage(error.to_string())
+            .advise("`smoke` uses the configuration of cozyvttd; nothing was sent.")
+    })?;
+    let veil = Veil::over([settings.email.clone(), password.expose_secret().to_owned()]);
+    // A program that gives it is not run again.
+    settings.password = password.into();
     let report = first_report(&args, &settings, &attested, now);
     save(&mut file, &report, &veil)?;
     remark(

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cozyvtt_proto::event::EventRecord;
+use cozyvtt_proto::paths;
 use cozyvttd::config::Settings;
 use cozyvttd::journal::Journal;
-use cozyvttd::session::Session;
+use cozyvttd::session::clock::Clock;
 use cozyvttd::session::rest::{Expect, ROUTE_MISSING, Request};
+use cozyvttd::session::{Ground, Session};
 use cozyvttd::tools::files::Files;
 use cozyvttd::tools::{Caller, Catalog, Context};
 use serde_json::Value;
@@ -59,8 +61,16 @@ impl Seat {
             .map_err(|error| failed("no temporary folder", error.to_string()))?;
         let journal = Journal::open(&folder.path().join("journal.sqlite"))
             .map_err(|error| failed("no journal", error.to_string()))?;
-        let (session, worker) = Session::start(settings, journal)
-            .map_err(|error| failed("the HTTP client cannot be set up", error.to_string()))?;
+        let ground = Ground {
+            clock: Clock::real(),
+            folder: folder.path().to_owned(),
+            // Its login counts like a daemon's, where there has ever been one.
+            shared: paths::default_state_dir()
+                .filter(|shared| shared.is_dir())
+                .unwrap_or_else(|| folder.path().to_owned()),
+        };
+        let (session, worker) = Session::start(settings, journal, ground)
+            .map_err(|error| Failure::failed(error.to_string()))?;
         let context = Context {
             session: Arc::clone(&session),
             caller: Arc::new(Caller::default()),
