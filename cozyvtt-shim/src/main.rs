@@ -27,6 +27,7 @@ use clap::Parser;
 use clap::builder::NonEmptyStringValueParser;
 use cozyvtt_proto::paths::{MCP_SOCKET, socket_dir};
 use cozyvtt_proto::preset::{self, BadSelection, Selection};
+use cozyvtt_proto::profile::{self, Profile};
 
 use crate::answer::Trouble;
 use crate::client::Client;
@@ -55,6 +56,10 @@ const USAGE: u8 = 2;
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment, after_long_help = AFTER_HELP)]
 struct Args {
+    /// The daemon of this profile, not the main one; wins over COZYVTT_PROFILE
+    #[arg(long, value_name = "NAME")]
+    profile: Option<Profile>,
+
     /// Folder of the daemon's sockets; without it, the environment decides
     #[arg(long, value_name = "DIR")]
     socket_dir: Option<PathBuf>,
@@ -93,12 +98,14 @@ With Claude Code:
 The socket is mcp.sock in the first of these folders that is given:
   --socket-dir, $COZYVTT_SOCKET_DIR, $XDG_RUNTIME_DIR/cozyvtt,
   /run/user/UID/cozyvtt, ~/.local/state/cozyvtt/run
+To all but the first a profile adds its name: with --profile dm (or COZYVTT_PROFILE)
+this client plays through another daemon, which sits at the table with another account.
 
 An agent pays for every tool that it is shown. --toolsets play,roster shows two
 presets; --list-toolsets names them all.
 
 When the daemon does not run, the first request starts it: `systemctl --user start
-cozyvttd` where that unit is known, else the program `cozyvttd` next to this one or
+cozyvttd` (cozyvttd@NAME of a profile) where that unit is known, else the program `cozyvttd` next to this one or
 in PATH. Such a daemon has none of this client's COZYVTT_* variables but those
 that say where things are, serves every client, and leaves when it has had none for
 half an hour. With --no-start you start it yourself.
@@ -141,11 +148,15 @@ fn main() -> ExitCode {
         Err(bad) => return wrong_usage(&bad),
     };
     let variable = |name: &str| std::env::var_os(name);
+    let profile = match Profile::chosen(args.profile.as_ref(), variable(profile::VARIABLE)) {
+        Ok(profile) => profile,
+        Err(bad) => return wrong_usage(&bad),
+    };
     let wishes = match Wishes::new(args.read_only, args.campaign.as_deref(), variable) {
         Ok(wishes) => wishes,
         Err(bad) => return wrong_usage(&bad),
     };
-    match run(&args, selection.as_ref(), wishes) {
+    match run(&args, selection.as_ref(), wishes, profile) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "cozyvtt-shim: cannot start: {error}");
@@ -174,19 +185,24 @@ fn selection(
 
 /// Where the daemon listens. A folder that the flag names from this one's point of view is
 /// the same for a daemon that is started in another folder.
-fn socket(flag: Option<&Path>) -> Result<PathBuf, Trouble> {
+fn socket(flag: Option<&Path>, profile: Option<&Profile>) -> Result<PathBuf, Trouble> {
     let flag = flag
         .map(std::path::absolute)
         .transpose()
         .map_err(Trouble::nowhere)?;
-    socket_dir(flag.as_deref())
+    socket_dir(flag.as_deref(), profile)
         .map(|dir| dir.join(MCP_SOCKET))
         .map_err(Trouble::nowhere)
 }
 
 /// Returns at the end of stdin. The other threads end with the process.
-fn run(args: &Args, selection: Option<&Selection>, wishes: Wishes) -> std::io::Result<()> {
-    let socket = socket(args.socket_dir.as_deref());
+fn run(
+    args: &Args,
+    selection: Option<&Selection>,
+    wishes: Wishes,
+    profile: Option<Profile>,
+) -> std::io::Result<()> {
+    let socket = socket(args.socket_dir.as_deref(), profile.as_ref());
     let introduction = Introduction::new(selection, wishes)?;
     let (stdin, client) = Client::on_stdio()?;
     let patience = Duration::from_secs(args.wait);
@@ -202,7 +218,7 @@ fn run(args: &Args, selection: Option<&Selection>, wishes: Wishes) -> std::io::R
         .spawn(move || kept.keep(&silent))?;
     // The unit's daemon listens in the usual folder and in no other one.
     let usual_place = args.socket_dir.is_none() && std::env::var_os(SOCKET_DIR).is_none();
-    let starter = (!args.no_start).then(|| Starter::new(usual_place));
+    let starter = (!args.no_start).then(|| Starter::new(usual_place, profile));
     let inbound = Arc::clone(&session);
     thread::Builder::new()
         .name("from-daemon".into())

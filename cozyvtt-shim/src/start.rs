@@ -12,12 +12,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cozyvtt_proto::exit::OCCUPIED;
+use cozyvtt_proto::profile::{Profile, service};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::answer::Trouble;
-
-/// The daemon's unit.
-const UNIT: &str = "cozyvttd.service";
 
 /// The daemon's program.
 const DAEMON: &str = "cozyvttd";
@@ -55,6 +53,7 @@ pub(crate) enum Progress {
 pub(crate) struct Starter {
     /// Whether the socket is where the daemon's unit puts it.
     usual_place: bool,
+    profile: Option<Profile>,
     attempt: Option<Attempt>,
     /// The daemon that was started last and has served; it is our child as long as
     /// both live.
@@ -78,10 +77,12 @@ enum Program {
 }
 
 impl Starter {
-    /// For a socket in the `usual_place` or in another one.
-    pub(crate) fn new(usual_place: bool) -> Self {
+    /// For a socket in the `usual_place` or in another one, of the main daemon or that of
+    /// a profile.
+    pub(crate) fn new(usual_place: bool, profile: Option<Profile>) -> Self {
         Self {
             usual_place,
+            profile,
             attempt: None,
             serving: None,
         }
@@ -96,7 +97,7 @@ impl Starter {
         }
         let attempt = match self.attempt.take() {
             Some(attempt) => attempt,
-            None => match begin(socket, self.usual_place) {
+            None => match begin(socket, self.usual_place, self.profile.as_ref()) {
                 Ok(attempt) => attempt,
                 Err(trouble) => return Progress::Failed(trouble),
             },
@@ -164,15 +165,19 @@ impl Attempt {
 }
 
 /// Starts whatever brings the daemon up.
-fn begin(socket: &Path, usual_place: bool) -> Result<Attempt, Trouble> {
-    if usual_place && unit_is_known() {
+fn begin(socket: &Path, usual_place: bool, profile: Option<&Profile>) -> Result<Attempt, Trouble> {
+    let unit = service(profile);
+    if usual_place && is_known(&unit) {
         let mut command = systemctl();
-        command.arg("start").arg(UNIT);
-        return spawn(command, format!("systemctl --user start {UNIT}"));
+        command.arg("start").arg(&unit);
+        return spawn(command, format!("systemctl --user start {unit}"));
     }
     let program = daemon();
     let mut command = Command::new(&program);
     command.arg("--spawned");
+    if let Some(profile) = profile {
+        command.arg("--profile").arg(profile.as_str());
+    }
     if let Some(folder) = socket.parent() {
         command.arg("--socket-dir").arg(folder);
     }
@@ -254,10 +259,10 @@ fn systemctl() -> Command {
 }
 
 /// Whether the user manager is there and knows the daemon's unit.
-fn unit_is_known() -> bool {
+fn is_known(unit: &str) -> bool {
     let mut command = systemctl();
     command
-        .args(["show", "--property=LoadState", "--value", UNIT])
+        .args(["show", "--property=LoadState", "--value", unit])
         .stdin(Stdio::null())
         .stderr(Stdio::null());
     let Ok(answer) = memfd_create("systemctl-stdout", MemfdFlags::CLOEXEC).map(File::from) else {

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use cozyvtt_proto::profile::Profile;
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -62,8 +63,8 @@ pub enum ConfigProblem {
         /// What the system said.
         cause: String,
     },
-    /// `--config` names a file that is not there.
-    #[error("the configuration {} given with --config does not exist", path.display())]
+    /// `--config`, or `COZYVTT_CONFIG`, names a file that is not there.
+    #[error("the configuration {} given with --config or COZYVTT_CONFIG does not exist", path.display())]
     NotThere {
         /// The file.
         path: PathBuf,
@@ -188,13 +189,20 @@ impl<'de> Deserialize<'de> for Secret {
 
 impl Config {
     /// Resolves the configuration: each value from the environment, else from
-    /// the file. `explicit` is `--config`; `environment` looks a variable up.
-    pub fn resolve(explicit: Option<&Path>, environment: &dyn Fn(&str) -> Option<String>) -> Self {
-        let file = explicit
+    /// the file ([`file`]). `explicit` is `--config`; `environment` looks a variable up.
+    pub fn resolve(
+        explicit: Option<&Path>,
+        profile: Option<&Profile>,
+        environment: &dyn Fn(&str) -> Option<String>,
+    ) -> Self {
+        let named = explicit
             .map(Path::to_path_buf)
-            .or_else(default_file)
+            .or_else(|| named_file(profile, environment));
+        let must_exist = named.is_some();
+        let file = named
+            .or_else(|| default_file(profile))
             .unwrap_or_else(|| PathBuf::from("config.toml"));
-        let parsed = match File::read(&file, explicit.is_some()) {
+        let parsed = match File::read(&file, must_exist) {
             Ok(parsed) => parsed,
             Err(problem) => {
                 return Self {
@@ -335,9 +343,39 @@ fn from_home(path: PathBuf) -> PathBuf {
     }
 }
 
-fn default_file() -> Option<PathBuf> {
-    directories::ProjectDirs::from("", "", "cozyvtt")
-        .map(|dirs| dirs.config_dir().join("config.toml"))
+/// Where the configuration is, or would be: `explicit` (the flag `--config`), else
+/// `COZYVTT_CONFIG`, which is about the main daemon alone, else `config.toml` in
+/// `cozyvtt` of the XDG configuration folder, or `profiles/NAME.toml` there. `None`
+/// where no home is known.
+pub fn file(
+    explicit: Option<&Path>,
+    profile: Option<&Profile>,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Option<PathBuf> {
+    explicit
+        .map(Path::to_path_buf)
+        .or_else(|| named_file(profile, environment))
+        .or_else(|| default_file(profile))
+}
+
+/// The file that the environment names; one for all profiles would be none for each.
+fn named_file(
+    profile: Option<&Profile>,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Option<PathBuf> {
+    let of_main = profile.is_none().then(|| environment("COZYVTT_CONFIG"));
+    of_main
+        .flatten()
+        .filter(|path| !path.is_empty())
+        .map(PathBuf::from)
+}
+
+fn default_file(profile: Option<&Profile>) -> Option<PathBuf> {
+    let dirs = directories::ProjectDirs::from("", "", "cozyvtt")?;
+    Some(match profile {
+        Some(profile) => dirs.config_dir().join(format!("profiles/{profile}.toml")),
+        None => dirs.config_dir().join("config.toml"),
+    })
 }
 
 impl File {
@@ -413,7 +451,11 @@ mod tests {
     #[test]
     fn the_environment_wins_over_the_file_value_by_value() {
         let (_dir, path) = write(FULL, 0o600);
-        let config = Config::resolve(Some(&path), &environment(&[("COZYVTT_CAMPAIGN_ID", "c2")]));
+        let config = Config::resolve(
+            Some(&path),
+            None,
+            &environment(&[("COZYVTT_CAMPAIGN_ID", "c2")]),
+        );
         let settings = config.settings.unwrap();
         assert_eq!(settings.email, "a@b.example");
         assert_eq!(settings.campaign.as_str(), "c2");
@@ -423,7 +465,7 @@ mod tests {
     #[test]
     fn a_file_with_a_password_that_others_can_read_is_refused() {
         let (_dir, path) = write(FULL, 0o640);
-        let problem = Config::resolve(Some(&path), &environment(&[]))
+        let problem = Config::resolve(Some(&path), None, &environment(&[]))
             .settings
             .unwrap_err();
         assert!(problem.to_string().contains("chmod 600"), "{problem}");
@@ -432,7 +474,7 @@ mod tests {
     #[test]
     fn a_key_that_is_not_known_is_named_with_its_line_and_without_the_password() {
         let (_dir, path) = write("email = 'a'\npasword = 'canary'\n", 0o600);
-        let problem = Config::resolve(Some(&path), &environment(&[]))
+        let problem = Config::resolve(Some(&path), None, &environment(&[]))
             .settings
             .unwrap_err();
         let text = problem.to_string();
@@ -447,7 +489,7 @@ mod tests {
     fn a_password_that_is_no_text_is_refused_without_being_quoted() {
         for password in ["424242", "true", "['424242']"] {
             let (_dir, path) = write(&format!("password = {password}\n"), 0o600);
-            let problem = Config::resolve(Some(&path), &environment(&[]))
+            let problem = Config::resolve(Some(&path), None, &environment(&[]))
                 .settings
                 .unwrap_err()
                 .to_string();
@@ -474,7 +516,7 @@ mod tests {
         let with_credential = ("CREDENTIALS_DIRECTORY", credentials.as_str());
         let password = async |key: &str, vars: &[(&str, &str)]| {
             let (_dir, path) = write(&format!("{account}{key}\n"), 0o600);
-            let settings = Config::resolve(Some(&path), &environment(vars))
+            let settings = Config::resolve(Some(&path), None, &environment(vars))
                 .settings
                 .unwrap();
             let secret = settings.password.reveal().await.unwrap();
@@ -497,7 +539,7 @@ mod tests {
     fn a_password_that_is_named_twice_or_lies_open_is_refused() {
         let refusal = |text: &str| {
             let (_dir, path) = write(text, 0o600);
-            Config::resolve(Some(&path), &environment(&[]))
+            Config::resolve(Some(&path), None, &environment(&[]))
                 .settings
                 .unwrap_err()
                 .to_string()
@@ -540,7 +582,7 @@ mod tests {
 
     #[test]
     fn a_file_named_on_the_command_line_must_be_there() {
-        let problem = Config::resolve(Some(Path::new("/nowhere/c.toml")), &environment(&[]))
+        let problem = Config::resolve(Some(Path::new("/nowhere/c.toml")), None, &environment(&[]))
             .settings
             .unwrap_err();
         assert!(matches!(problem, ConfigProblem::NotThere { .. }));
@@ -549,7 +591,7 @@ mod tests {
     #[test]
     fn the_password_is_in_no_debug_output() {
         let (_dir, path) = write(FULL, 0o600);
-        let config = Config::resolve(Some(&path), &environment(&[]));
+        let config = Config::resolve(Some(&path), None, &environment(&[]));
         assert!(!format!("{config:?}").contains("canary"));
     }
 }

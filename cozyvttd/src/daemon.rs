@@ -1,10 +1,11 @@
 //! Puts the daemon together: start, serve, drain, stop.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cozyvtt_proto::paths::{self, CONTROL_SOCKET, MCP_SOCKET, PathError};
+use cozyvtt_proto::profile::Profile;
 use thiserror::Error;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -31,6 +32,8 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// What a run of the daemon is started with.
 #[derive(Debug, Default, Clone)]
 pub struct Options {
+    /// `--profile`
+    pub profile: Option<Profile>,
     /// `--config`
     pub config: Option<PathBuf>,
     /// `--socket-dir`
@@ -50,6 +53,16 @@ pub struct Options {
 const IDLE_EXIT_MINUTES: u64 = 30;
 
 impl Options {
+    /// The folder of the journal and the logs ([`paths::state_dir`]).
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::NoStateDir`].
+    pub fn state_dir(&self) -> Result<PathBuf, StartError> {
+        paths::state_dir(self.state_dir.as_deref(), self.profile.as_ref())
+            .ok_or(StartError::NoStateDir)
+    }
+
     /// After how long without a client the daemon leaves, if it does: the flag's word,
     /// else the configuration's. A daemon that a shim has started leaves without either.
     fn idle_exit(&self, config: &Config) -> Option<Duration> {
@@ -102,20 +115,6 @@ pub struct Daemon {
     locks: Vec<FolderLock>,
 }
 
-/// The folder of the journal and the logs: the flag, else what systemd gives,
-/// else the XDG state folder.
-///
-/// # Errors
-///
-/// [`StartError::NoStateDir`].
-pub fn state_dir(explicit: Option<&Path>) -> Result<PathBuf, StartError> {
-    explicit
-        .map(Path::to_path_buf)
-        .or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from))
-        .or_else(paths::default_state_dir)
-        .ok_or(StartError::NoStateDir)
-}
-
 impl Daemon {
     /// Takes its folders, serves both sockets and begins to connect.
     /// `environment` looks a variable of the configuration up.
@@ -127,8 +126,9 @@ impl Daemon {
         options: &Options,
         environment: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, StartError> {
-        let state_dir = state_dir(options.state_dir.as_deref())?;
-        let socket_dir = paths::socket_dir(options.socket_dir.as_deref())?;
+        let state_dir = options.state_dir()?;
+        let socket_dir =
+            paths::socket_dir(options.socket_dir.as_deref(), options.profile.as_ref())?;
         let mut locks = vec![FolderLock::take(&state_dir)?];
         // One folder for both is locked once.
         if socket_dir != state_dir {
@@ -138,8 +138,12 @@ impl Daemon {
         let mcp = Listener::bind(socket_dir.join(MCP_SOCKET))?;
         tracing::info!(sockets = %socket_dir.display(), state = %state_dir.display(), "serving");
 
-        let config = Config::resolve(options.config.as_deref(), environment);
-        let shared_dir = options.shared_dir.clone().or_else(paths::default_state_dir);
+        let config = Config::resolve(
+            options.config.as_deref(),
+            options.profile.as_ref(),
+            environment,
+        );
+        let shared_dir = options.shared_dir.clone().or_else(paths::shared_state_dir);
         let ground = Ground {
             clock: Clock::real(),
             folder: state_dir.clone(),
@@ -223,7 +227,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let file = folder.path().join("config.toml");
             std::fs::write(&file, text).unwrap();
-            Config::resolve(Some(&file), &|_| None)
+            Config::resolve(Some(&file), None, &|_| None)
         };
         let after = |spawned, flag, text| {
             let options = Options {

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use cozyvtt_proto::exit::OCCUPIED;
+use cozyvtt_proto::profile::{self, Profile};
 use cozyvttd::clients::MOST_CLIENTS;
-use cozyvttd::daemon::{self, Daemon, Options, StartError};
+use cozyvttd::daemon::{Daemon, Options, StartError};
 use cozyvttd::logging;
 use rustix::fs::Mode;
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -22,16 +23,23 @@ use tokio::signal::unix::{SignalKind, signal};
 #[derive(Debug, Parser)]
 #[command(version, after_long_help = HELP)]
 struct Arguments {
-    /// The configuration file [default: cozyvtt/config.toml in the XDG config folder]
-    #[arg(long, value_name = "FILE", env = "COZYVTT_CONFIG")]
+    /// A name: this daemon is another one beside the main one, with a configuration
+    /// (profiles/NAME.toml), a state and sockets of its own [env: COZYVTT_PROFILE]
+    #[arg(long, value_name = "NAME")]
+    profile: Option<Profile>,
+
+    /// The configuration file; COZYVTT_CONFIG names that of the main daemon [default:
+    /// cozyvtt/config.toml in the XDG config folder]
+    #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
     /// The folder of the sockets [default: cozyvtt in the XDG runtime folder]
     #[arg(long, value_name = "DIR")]
     socket_dir: Option<PathBuf>,
 
-    /// The folder of the journal and the logs [default: cozyvtt in the XDG state folder]
-    #[arg(long, value_name = "DIR", env = "COZYVTT_STATE_DIR")]
+    /// The folder of the journal and the logs [env: COZYVTT_STATE_DIR] [default: cozyvtt in
+    /// the XDG state folder]
+    #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
 
     /// Leave after so many minutes without an MCP client; 0 for never [default: never, 30 with --spawned]
@@ -51,6 +59,9 @@ struct Arguments {
 /// How many descriptors the daemon wants: for its most clients, and as many again for
 /// the table, its files and the control socket.
 const DESCRIPTORS: u64 = 2 * MOST_CLIENTS as u64;
+
+/// The exit code of wrong usage, which clap has as well.
+const USAGE: u8 = 2;
 
 const HELP: &str = "\
 Configuration file, in TOML; a variable wins over its value:
@@ -83,7 +94,18 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // Whatever is made from here on is for this user alone.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
-    match run(&arguments) {
+    let profile = Profile::chosen(
+        arguments.profile.as_ref(),
+        std::env::var_os(profile::VARIABLE),
+    );
+    let profile = match profile {
+        Ok(profile) => profile,
+        Err(bad) => {
+            eprintln!("cozyvttd: {bad}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    match run(&arguments, profile) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Each error tells its cause itself.
@@ -96,8 +118,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> anyhow::Result<()> {
+fn run(arguments: &Arguments, profile: Option<Profile>) -> anyhow::Result<()> {
     let options = Options {
+        profile,
         config: arguments.config.clone(),
         socket_dir: arguments.socket_dir.clone(),
         state_dir: arguments.state_dir.clone(),
@@ -110,7 +133,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         // process leads a group already, which is as good.
         let _ = rustix::process::setsid();
     }
-    let state_dir = daemon::state_dir(options.state_dir.as_deref())?;
+    let state_dir = options.state_dir()?;
     let _log = logging::start(&state_dir, arguments.log.as_deref())?;
     allow_many_files();
     tokio::runtime::Builder::new_multi_thread()
@@ -174,7 +197,7 @@ mod tests {
         let file = folder.path().join("config.toml");
         std::fs::write(&file, HELP[from..to].replace("\"…\"", "\"x\"")).unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-        let config = Config::resolve(Some(&file), &|_| None);
+        let config = Config::resolve(Some(&file), None, &|_| None);
         assert!(config.settings.is_ok(), "{:?}", config.settings);
         assert_eq!(config.idle_exit_minutes, Some(30));
         assert!(HELP.lines().all(|line| line.chars().count() <= 88));

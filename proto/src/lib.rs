@@ -54,6 +54,7 @@ pub mod hello;
 pub mod jsonrpc;
 pub mod paths;
 pub mod preset;
+pub mod profile;
 pub mod text;
 
 #[cfg(feature = "client")]

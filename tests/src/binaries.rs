@@ -6,23 +6,37 @@ use std::sync::LazyLock;
 
 use escargot::CargoBuild;
 
-static DAEMON: LazyLock<PathBuf> = LazyLock::new(|| build("cozyvttd", "cozyvttd"));
-static CONTROL: LazyLock<PathBuf> = LazyLock::new(|| build("cozyvttd", "cozyvttctl"));
-static SHIM: LazyLock<PathBuf> = LazyLock::new(|| build("cozyvtt-shim", "cozyvtt-shim"));
+static PROGRAMS: LazyLock<Programs> = LazyLock::new(|| Programs {
+    daemon: build("cozyvttd", "cozyvttd"),
+    control: build("cozyvttd", "cozyvttctl"),
+    shim: build("cozyvtt-shim", "cozyvtt-shim"),
+});
+
+struct Programs {
+    daemon: PathBuf,
+    control: PathBuf,
+    shim: PathBuf,
+}
 
 /// `cozyvttd`
 pub fn daemon() -> &'static Path {
-    &DAEMON
+    &PROGRAMS.daemon
 }
 
 /// `cozyvttctl`
 pub fn control() -> &'static Path {
-    &CONTROL
+    &PROGRAMS.control
 }
 
 /// `cozyvtt-shim`
 pub fn shim() -> &'static Path {
-    &SHIM
+    &PROGRAMS.shim
+}
+
+/// Builds all of them. A test does that before anything of it waits for an answer:
+/// cargo runs in the thread which may carry its table as well.
+pub(crate) fn ready() {
+    LazyLock::force(&PROGRAMS);
 }
 
 #[expect(clippy::panic, reason = "without its binary a test cannot run")]

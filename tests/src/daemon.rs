@@ -36,6 +36,7 @@ pub struct Home {
 impl Home {
     /// A home without any configuration.
     pub fn empty() -> Result<Self> {
+        binaries::ready();
         Ok(Self {
             folder: tempfile::Builder::new().prefix("cozyvtt-test-").tempdir()?,
             settings: Vec::new(),
@@ -295,6 +296,21 @@ impl Daemon<'_> {
         Ok(kill_process(pid, signal)?)
     }
 
+    /// Stops all of its threads where they are (SIGSTOP), and waits until they stand:
+    /// the signal alone lets a thread finish what it is about.
+    pub async fn freeze(&self) -> Result<()> {
+        self.signal(Signal::STOP)?;
+        let threads = PathBuf::from(format!("/proc/{}/task", self.pid()));
+        until("the daemon stands still", || async {
+            let mut threads = std::fs::read_dir(&threads).ok()?;
+            threads
+                .all(|thread| thread.is_ok_and(|thread| stands(&thread.path())))
+                .then_some(())
+        })
+        .await;
+        Ok(())
+    }
+
     /// Waits for its end.
     pub async fn ended(&mut self) -> Result<ExitStatus> {
         timeout(PATIENCE, self.process.wait())
@@ -308,4 +324,14 @@ impl Daemon<'_> {
         self.signal(Signal::TERM)?;
         self.ended().await
     }
+}
+
+/// Whether a thread is stopped, as `/proc/PID/task/TID/stat` has it: the state comes
+/// after the name, which is in parentheses and may hold some itself.
+fn stands(thread: &Path) -> bool {
+    std::fs::read_to_string(thread.join("stat")).is_ok_and(|stat| {
+        stat.rsplit(") ")
+            .next()
+            .is_some_and(|rest| rest.starts_with('T'))
+    })
 }

@@ -86,7 +86,7 @@ pub fn configured(table: &Table, account: &str, folder: &Path) -> Result<Config>
         };
         Some(value.to_owned())
     };
-    Ok(Config::resolve(Some(&file), &environment))
+    Ok(Config::resolve(Some(&file), None, &environment))
 }
 
 /// What a daemon in this process stands on, and what moves its time of day, which follows

@@ -288,7 +288,7 @@ async fn a_daemon_that_is_stopped_is_told_within_bounds_and_goes_on_afterwards()
     let mut command = home.shim_command();
     let (mut wire, _shim) = Wire::spawn(command.args(["--wait", "1"]))?;
     wire.shake_hands().await?;
-    daemon.signal(Signal::STOP)?;
+    daemon.freeze().await?;
     let begun = Instant::now();
     let read = json!({"name": "campaign_get", "arguments": {}});
     wire.request(1, "tools/call", read).await?;

@@ -115,7 +115,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("config.toml");
         crate::private::write(&file, text.as_bytes()).unwrap();
-        Config::resolve(Some(&file), &|name| {
+        Config::resolve(Some(&file), None, &|name| {
             let found = environment.iter().find(|(known, _)| *known == name)?;
             Some(found.1.to_owned())
         })

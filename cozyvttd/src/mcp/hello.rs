@@ -194,7 +194,7 @@ mod tests {
         };
         let nowhere = path.join("config.toml");
         std::fs::write(&nowhere, "").unwrap();
-        let config = Config::resolve(Some(&nowhere), &|_| None);
+        let config = Config::resolve(Some(&nowhere), None, &|_| None);
         let campaigns = Campaigns::open(config, ground, "i1", audit.clone());
         let folders = (path.to_owned(), path.to_owned());
         Hub::new("i1".to_owned(), folders.0, folders.1, campaigns, audit)

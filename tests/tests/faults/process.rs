@@ -87,7 +87,7 @@ async fn the_daemon_is_killed_twenty_times_under_load() -> Result<()> {
 async fn the_daemon_stands_still_for_a_while() -> Result<()> {
     let stage = Stage::new(Version::V1_5).await?;
     let trial = stage.begin().await?;
-    trial.daemon.signal(Signal::STOP)?;
+    trial.daemon.freeze().await?;
     for number in 0..50 {
         stage.table.say("player1", &format!("Line {number}"));
     }

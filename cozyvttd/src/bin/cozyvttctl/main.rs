@@ -24,6 +24,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use cozyvtt_proto::paths;
+use cozyvtt_proto::profile::{self, Profile};
 
 use crate::daemon::Daemon;
 use crate::failure::{Exit, Failure};
@@ -42,6 +44,15 @@ struct Cli {
     )]
     socket_dir: Option<PathBuf>,
 
+    /// The daemon of this profile, not the main one [env: COZYVTT_PROFILE]
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        help_heading = "Global options"
+    )]
+    profile: Option<Profile>,
+
     #[command(subcommand)]
     command: Command,
 }
@@ -50,7 +61,8 @@ const AFTER_HELP: &str = "\
 Every command takes --json, for programs. Colours appear on a terminal only; NO_COLOR turns them off.
 
 The socket folder is that of --socket-dir, else $COZYVTT_SOCKET_DIR, else $XDG_RUNTIME_DIR/cozyvtt, else \
-/run/user/<uid>/cozyvtt, else `run` in the state folder; the daemon and the shim look in the same places.
+/run/user/<uid>/cozyvtt, else `run` in the state folder; the daemon and the shim look in the same places. \
+A profile's sockets are in a folder of its name there.
 
 Exit codes:
   0  it worked
@@ -107,7 +119,10 @@ fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> Result<Exit, Failure> {
     let mut screen = Screen::stdout();
-    let socket_dir = cozyvtt_proto::paths::socket_dir(cli.socket_dir.as_deref())
+    let variable = std::env::var_os(profile::VARIABLE);
+    let profile = Profile::chosen(cli.profile.as_ref(), variable)
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let socket_dir = paths::socket_dir(cli.socket_dir.as_deref(), profile.as_ref())
         .map_err(|error| Failure::usage(error.to_string()))?;
     let daemon = Daemon::new(&socket_dir);
     match cli.command {
@@ -123,7 +138,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Login(args) => login::run(args, &daemon, &mut screen).await,
         Command::Logout(args) => logout::run(args, &daemon, &mut screen).await,
         Command::Release(args) => charge::release(args, &daemon, &mut screen).await,
-        Command::Smoke(args) => smoke::run(args, &mut screen).await,
+        Command::Smoke(args) => smoke::run(args, profile.as_ref(), &mut screen).await,
         Command::Stop(args) => stop::run(args, &daemon, &mut screen).await,
         Command::Tell(args) => charge::tell(args, &daemon, &mut screen).await,
     }

@@ -16,6 +16,7 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cozyvtt_proto::profile::Profile;
 use cozyvttd::config::{Config, Settings};
 use jiff::Timestamp;
 use secrecy::ExposeSecret;
@@ -108,7 +109,11 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) async fn run(args: Args, screen: &mut Screen) -> Result<Exit, Failure> {
+pub(crate) async fn run(
+    args: Args,
+    profile: Option<&Profile>,
+    screen: &mut Screen,
+) -> Result<Exit, Failure> {
     if args.dry_run {
         return dry_run(&args, screen);
     }
@@ -119,7 +124,9 @@ pub(crate) async fn run(args: Args, screen: &mut Screen) -> Result<Exit, Failure
         args.evidence.as_deref(),
     )
     .map_err(unattested)?;
-    let config = Config::resolve(args.config.as_deref(), &|name| std::env::var(name).ok());
+    let config = Config::resolve(args.config.as_deref(), profile, &|name| {
+        std::env::var(name).ok()
+    });
     let mut settings = config.settings.map_err(|problem| {
         Failure::usage(problem.to_string())
             .advise("`smoke` uses the configuration of cozyvttd; nothing was sent.")

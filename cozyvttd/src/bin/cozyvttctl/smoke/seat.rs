@@ -65,7 +65,7 @@ impl Seat {
             clock: Clock::real(),
             folder: folder.path().to_owned(),
             // Its login counts like a daemon's, where there has ever been one.
-            shared: paths::default_state_dir()
+            shared: paths::shared_state_dir()
                 .filter(|shared| shared.is_dir())
                 .unwrap_or_else(|| folder.path().to_owned()),
         };
