@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 
 use cozyvtt_proto::event::EventRecord;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
+
+use super::moves::Moves;
 
 use super::retention::Keep;
 
@@ -15,10 +17,15 @@ const REMEMBERED: u64 = 20_000;
 /// long backlog goes in small steps.
 const STEP: u64 = 256;
 
+/// How many records one statement inserts, where there are so many.
+const ROWS: usize = 32;
+
 /// A record on its way in.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) record: EventRecord,
+    /// The record's payload as JSON.
+    pub(super) payload: String,
     /// The server's own id of what happened.
     pub(super) origin: Option<String>,
     /// Read again after an outage: taken only when nothing of its origin is there.
@@ -41,49 +48,100 @@ pub(super) struct Commit<'a> {
 }
 
 impl Commit<'_> {
-    /// Inserts a record; tells whether it was taken.
-    pub(super) fn take(
+    /// Inserts records; tells of each whether it was taken.
+    pub(super) fn insert(
         &self,
-        entry: &Entry,
+        entries: &[Entry],
+        moves: &mut Moves,
         now: f64,
         tally: &mut Tally,
-    ) -> rusqlite::Result<bool> {
+    ) -> rusqlite::Result<Vec<bool>> {
+        let mut taken = Vec::with_capacity(entries.len());
+        let mut rows: Vec<&Entry> = Vec::with_capacity(ROWS);
+        let mut replaced = Vec::new();
+        for entry in entries {
+            let takes = self.takes(entry, &rows, now)?;
+            taken.push(takes);
+            if !takes {
+                continue;
+            }
+            tally.gained(&entry.record.event);
+            replaced.extend(moves.replaced_by(&entry.record));
+            rows.push(entry);
+            if rows.len() == ROWS {
+                self.write(&rows)?;
+                rows.clear();
+            }
+        }
+        for row in &rows {
+            self.write(std::slice::from_ref(row))?;
+        }
+        for seq in replaced {
+            self.replace(seq, tally)?;
+        }
+        Ok(taken)
+    }
+
+    /// Whether a record is to be taken; `ahead` are those that go before it and are not
+    /// written yet.
+    fn takes(&self, entry: &Entry, ahead: &[&Entry], now: f64) -> rusqlite::Result<bool> {
         let record = &entry.record;
         // It would be evicted at once, and be read again after the next outage.
         if entry.recovered && now - record.ts > (self.keep)(&record.event).age.as_secs_f64() {
             return Ok(false);
         }
+        let Some(origin) = &entry.origin else {
+            return Ok(true);
+        };
         // What was recovered may be heard live a moment later, and is there already. What
         // the server sends twice by itself is two records.
-        let taken = self
-            .db
-            .prepare_cached(
-                "INSERT INTO events (seq, ts, event, payload, generation, origin, recovered)
-                 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE NOT EXISTS
-                    (SELECT 1 FROM events WHERE origin = ?6 AND (recovered OR ?7))",
-            )?
-            .execute(params![
-                record.seq,
-                record.ts,
-                record.event,
-                record.payload.to_string(),
-                record.generation,
-                entry.origin,
-                entry.recovered,
-            ])?;
-        if taken > 0 {
-            *tally.kept.entry(record.event.clone()).or_default() += 1;
+        let twin = |other: &&Entry| {
+            other.origin.as_ref() == Some(origin) && (other.recovered || entry.recovered)
+        };
+        if ahead.iter().any(twin) {
+            return Ok(false);
         }
-        Ok(taken > 0)
+        self.db
+            .prepare_cached("SELECT 1 FROM events WHERE origin = ?1 AND (recovered OR ?2)")?
+            .exists(params![origin, entry.recovered])
+            .map(|known| !known)
     }
 
-    /// Removes a record whose place another one of its kind has taken.
-    pub(super) fn replace(&self, seq: u64, event: &str, tally: &mut Tally) -> rusqlite::Result<()> {
-        let gone = self
+    /// Writes rows with one statement.
+    fn write(&self, entries: &[&Entry]) -> rusqlite::Result<()> {
+        let values = vec!["(?, ?, ?, ?, ?, ?, ?)"; entries.len()].join(", ");
+        let mut statement = self.db.prepare_cached(&format!(
+            "INSERT INTO events (seq, ts, event, payload, generation, origin, recovered)
+             VALUES {values}"
+        ))?;
+        let columns: Vec<&dyn ToSql> = entries
+            .iter()
+            .flat_map(|entry| -> [&dyn ToSql; 7] {
+                let record = &entry.record;
+                [
+                    &record.seq,
+                    &record.ts,
+                    &record.event,
+                    &entry.payload,
+                    &record.generation,
+                    &entry.origin,
+                    &entry.recovered,
+                ]
+            })
+            .collect();
+        statement.execute(&*columns).map(drop)
+    }
+
+    /// Removes a move whose place another one has taken.
+    fn replace(&self, seq: u64, tally: &mut Tally) -> rusqlite::Result<()> {
+        let gone: Option<String> = self
             .db
-            .prepare_cached("DELETE FROM events WHERE seq = ?1")?
-            .execute([seq])?;
-        tally.lost(event, gone as u64);
+            .prepare_cached("DELETE FROM events WHERE seq = ?1 RETURNING event")?
+            .query_row([seq], |row| row.get(0))
+            .optional()?;
+        if let Some(event) = gone {
+            tally.lost(&event, 1);
+        }
         Ok(())
     }
 
@@ -126,23 +184,20 @@ impl Commit<'_> {
         if count == 0 {
             return Ok(());
         }
-        let lost: Vec<u64> = self
+        let lost = "FROM events WHERE ts < ?3 AND seq IN
+            (SELECT seq FROM events WHERE event = ?1 ORDER BY seq LIMIT ?2)";
+        let bounds = params![event, count, oldest];
+        self.db
+            .prepare_cached(&format!(
+                "INSERT INTO evicted (seq, event) SELECT seq, event {lost}"
+            ))?
+            .execute(bounds)?;
+        let lost = self
             .db
-            .prepare_cached(
-                "DELETE FROM events WHERE ts < ?3 AND seq IN
-                    (SELECT seq FROM events WHERE event = ?1 ORDER BY seq LIMIT ?2)
-                 RETURNING seq",
-            )?
-            .query_map(params![event, count, oldest], |row| row.get(0))?
-            .collect::<rusqlite::Result<_>>()?;
-        let mut note = self
-            .db
-            .prepare_cached("INSERT INTO evicted (seq, event) VALUES (?1, ?2)")?;
-        for seq in &lost {
-            note.execute(params![seq, event])?;
-        }
-        tally.lost(event, lost.len() as u64);
-        tally.evicted += lost.len() as u64;
+            .prepare_cached(&format!("DELETE {lost}"))?
+            .execute(bounds)? as u64;
+        tally.lost(event, lost);
+        tally.evicted += lost;
         Ok(())
     }
 
@@ -193,6 +248,15 @@ impl Commit<'_> {
 }
 
 impl Tally {
+    fn gained(&mut self, event: &str) {
+        match self.kept.get_mut(event) {
+            Some(kept) => *kept += 1,
+            None => {
+                self.kept.insert(event.to_owned(), 1);
+            }
+        }
+    }
+
     fn lost(&mut self, event: &str, count: u64) {
         if let Some(kept) = self.kept.get_mut(event) {
             *kept = kept.saturating_sub(count);
@@ -207,12 +271,12 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::super::moves::Moves;
     use super::super::store::Store;
     use super::*;
 
     fn entry(seq: u64, ts: f64, event: &str, payload: Value) -> Entry {
         Entry {
+            payload: payload.to_string(),
             record: EventRecord {
                 seq,
                 ts,

@@ -87,6 +87,7 @@ mod tests {
                 payload: Value::Null,
                 generation: 1,
             },
+            payload: Value::Null.to_string(),
             origin: None,
             recovered: false,
         }

@@ -233,6 +233,8 @@ impl Journal {
             .reserve()
             .await
             .map_err(|_| JournalError::Closed)?;
+        // Here and not in the writer, which has everybody's events to write.
+        let payload = event.payload.to_string();
         let mut commits = self.0.committed.clone();
         loop {
             commits.mark_unchanged();
@@ -249,6 +251,7 @@ impl Journal {
                     let recovered = answer.is_some();
                     let entry = Entry {
                         record,
+                        payload,
                         origin,
                         recovered,
                     };

@@ -205,14 +205,7 @@ impl Store {
             db: &transaction,
             keep: self.keep,
         };
-        let mut taken = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let was_taken = work.take(entry, now, &mut tally)?;
-            if was_taken && let Some(earlier) = moves.replaced_by(&entry.record) {
-                work.replace(earlier, &entry.record.event, &mut tally)?;
-            }
-            taken.push(was_taken);
-        }
+        let taken = work.insert(entries, moves, now, &mut tally)?;
         work.evict(entries, sweep.then_some(now), &mut tally)?;
         if let Some(room) = self.room {
             work.fit(room, &mut tally)?;

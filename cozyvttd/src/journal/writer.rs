@@ -438,6 +438,7 @@ mod tests {
             generation: 1,
         };
         let entry = Entry {
+            payload: record.payload.to_string(),
             record,
             origin: None,
             recovered: false,
