@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use cozyvtt_proto::MAX_LINE_BYTES;
+use cozyvtt_proto::profile::addressed;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -282,7 +283,13 @@ pub(crate) fn failure(id: Option<&Id>, trouble: &Trouble, fate: Fate) -> Vec<u8>
         kind, what, mend, ..
     } = trouble;
     let message = format!("{what}. {} {mend}", fate.sentence());
-    error(id, SERVER_ERROR, message, *kind, HOP)
+    error(
+        id,
+        SERVER_ERROR,
+        addressed(&message).into_owned(),
+        *kind,
+        HOP,
+    )
 }
 
 /// The error that answers a line of the client that is over the limit.

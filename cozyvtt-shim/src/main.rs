@@ -156,6 +156,9 @@ fn main() -> ExitCode {
         Ok(wishes) => wishes,
         Err(bad) => return wrong_usage(&bad),
     };
+    if let Some(profile) = &profile {
+        profile::speak_for(profile.clone());
+    }
     match run(&args, selection.as_ref(), wishes, profile) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use cozyvtt_proto::exit::OCCUPIED;
-use cozyvtt_proto::profile::{self, Profile};
+use cozyvtt_proto::profile::{self, Profile, addressed};
 use cozyvttd::clients::MOST_CLIENTS;
 use cozyvttd::daemon::{Daemon, Options, StartError};
 use cozyvttd::logging;
@@ -105,11 +105,14 @@ fn main() -> ExitCode {
             return ExitCode::from(USAGE);
         }
     };
+    if let Some(profile) = &profile {
+        profile::speak_for(profile.clone());
+    }
     match run(&arguments, profile) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Each error tells its cause itself.
-            eprintln!("cozyvttd: {error}");
+            eprintln!("cozyvttd: {}", addressed(&error.to_string()));
             match error.downcast_ref::<StartError>() {
                 Some(error) if error.is_occupied() => ExitCode::from(OCCUPIED),
                 _ => ExitCode::FAILURE,

@@ -1,5 +1,6 @@
 //! The JSON-RPC 2.0 envelope that `POST /rpc` carries.
 
+use crate::profile::addressed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -117,7 +118,7 @@ impl ErrorKind {
     pub fn error(self, message: impl Into<String>) -> RpcError {
         RpcError {
             code: self.code(),
-            message: message.into(),
+            message: addressed(&message.into()).into_owned(),
             data: ErrorData { kind: self },
         }
     }

@@ -1,9 +1,11 @@
 //! A profile: a daemon of its own beside the main one, with its own configuration,
 //! state, sockets and unit, so that a DM's account and a player's run side by side.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 /// The variable that chooses a profile where no flag does; an empty one counts as unset.
 pub const VARIABLE: &str = "COZYVTT_PROFILE";
@@ -90,6 +92,51 @@ impl fmt::Display for BadProfile {
 
 impl std::error::Error for BadProfile {}
 
+/// The profile that this process is about, said once, before its first sentence.
+static OWN: OnceLock<Profile> = OnceLock::new();
+
+/// From now on [`addressed`] names this profile. The first word counts.
+pub fn speak_for(profile: Profile) {
+    // A process is about one profile: there is nothing to say to a second word.
+    let _ = OWN.set(profile);
+}
+
+/// A sentence for people in which every command is one about this process's profile:
+/// "run: cozyvttctl login" becomes "run: cozyvttctl --profile dm login". A command is the
+/// name of one of the programs after a back-tick, or cozyvttctl's after a colon or a
+/// parenthesis.
+pub fn addressed(sentence: &str) -> Cow<'_, str> {
+    match OWN.get() {
+        Some(profile) => Cow::Owned(address(sentence, profile)),
+        None => Cow::Borrowed(sentence),
+    }
+}
+
+fn address(sentence: &str, profile: &Profile) -> String {
+    let mut addressed = String::with_capacity(sentence.len() + 32);
+    let mut rest = sentence;
+    while let Some(at) = rest.find("cozyvtt") {
+        let (before, found) = rest.split_at(at);
+        addressed.push_str(before);
+        let length = ["cozyvttctl", "cozyvttd", "cozyvtt-shim"]
+            .iter()
+            .find(|name| found.starts_with(**name))
+            .map_or("cozyvtt".len(), |name| name.len());
+        let (name, after) = found.split_at(length);
+        let introduced = addressed.ends_with('`')
+            || (name == "cozyvttctl" && [": ", "("].iter().any(|sign| addressed.ends_with(sign)));
+        addressed.push_str(name);
+        let told = after.starts_with(" --profile ");
+        if name != "cozyvtt" && introduced && after.starts_with([' ', '`']) && !told {
+            addressed.push_str(" --profile ");
+            addressed.push_str(profile.as_str());
+        }
+        rest = after;
+    }
+    addressed.push_str(rest);
+    addressed
+}
+
 /// The daemon's unit in systemd's user manager: `cozyvttd.service`, or the instance of
 /// its template `cozyvttd@NAME.service`.
 pub fn service(profile: Option<&Profile>) -> String {
@@ -144,6 +191,37 @@ mod tests {
         assert_eq!(chosen(None, Some("player")), Ok(Some("player".into())));
         assert_eq!(chosen(None, Some("")), Ok(None));
         assert!(chosen(None, Some("../x")).is_err());
+    }
+
+    #[test]
+    fn commands_in_a_sentence_name_the_profile_and_nothing_else_does() {
+        let dm = Profile::parse("dm").unwrap();
+        for (sentence, addressed) in [
+            (
+                "mend it, then run: cozyvttctl login",
+                "mend it, then run: cozyvttctl --profile dm login",
+            ),
+            (
+                "`cozyvttctl stop`, then `cozyvttd`; cozyvttd tries again",
+                "`cozyvttctl --profile dm stop`, then `cozyvttd --profile dm`; cozyvttd tries again",
+            ),
+            (
+                "stop it (cozyvttctl stop)",
+                "stop it (cozyvttctl --profile dm stop)",
+            ),
+            (
+                "`cozyvttd.service`: cozyvttd waits",
+                "`cozyvttd.service`: cozyvttd waits",
+            ),
+            ("in ~/.config/cozyvtt", "in ~/.config/cozyvtt"),
+            // As another of our programs has said it.
+            (
+                "run: cozyvttctl --profile dm login",
+                "run: cozyvttctl --profile dm login",
+            ),
+        ] {
+            assert_eq!(address(sentence, &dm), addressed);
+        }
     }
 
     #[test]

@@ -71,7 +71,7 @@ async fn call(request: &Request, hub: &Hub) -> Result<Value, RpcError> {
             if let Err(error) = account.login().by_hand(code).await {
                 tracing::info!(%error, "no session by hand");
             }
-            result::<AuthLogin>(account.login().standing())
+            result::<AuthLogin>(status::standing(account.login()))
         }
         AuthLogout::NAME => {
             params::<AuthLogout>(request)?;

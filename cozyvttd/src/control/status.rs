@@ -7,6 +7,7 @@ use cozyvtt_proto::control::{
     BudgetUse, Hop, HopState, LoginPhase, LoginReason, LoginStatus, OtherCampaign, Sockets, Status,
 };
 use cozyvtt_proto::paths::{CONTROL_SOCKET, MCP_SOCKET};
+use cozyvtt_proto::profile::addressed;
 use tokio::time::Instant;
 
 use crate::campaigns::{Campaign, Trouble};
@@ -15,7 +16,7 @@ use crate::hub::{Hub, VERSION};
 use crate::session::Session;
 use crate::session::budget::Use;
 use crate::session::live::Phase;
-use crate::session::login::LoginState;
+use crate::session::login::{Login, LoginState};
 use crate::time::seconds_to_wait;
 
 /// Looks at every hop.
@@ -41,7 +42,7 @@ pub(super) fn status(hub: &Hub) -> Status {
         clients: hub.clients.count() as u64,
         idle_exit_s: hub.idle_exit.map(|limit| limit.as_secs()),
         hops: hops(hub, &main),
-        login: account.map(|account| account.login().standing()),
+        login: account.map(|account| standing(account.login())),
         budgets: account
             .map(|account| account.budgets().map(budget).into())
             .unwrap_or_default(),
@@ -55,6 +56,13 @@ pub(super) fn status(hub: &Hub) -> Status {
             .map(|campaign| other(campaign))
             .collect(),
     }
+}
+
+/// Where a login stands; what mends it is a command that can be copied.
+pub(super) fn standing(login: &Login) -> LoginStatus {
+    let mut standing = login.standing();
+    standing.fix = standing.fix.map(|fix| addressed(&fix).into_owned());
+    standing
 }
 
 /// Another campaign than the main one.
@@ -102,7 +110,7 @@ fn hop(name: &str, state: HopState, detail: impl Into<String>, fix: Option<Strin
         name: name.to_owned(),
         state,
         detail: detail.into(),
-        fix,
+        fix: fix.map(|fix| addressed(&fix).into_owned()),
     }
 }
 

@@ -60,9 +60,9 @@ impl Commit<'_> {
         let mut rows: Vec<&Entry> = Vec::with_capacity(ROWS);
         let mut replaced = Vec::new();
         for entry in entries {
-            let takes = self.takes(entry, &rows, now)?;
-            taken.push(takes);
-            if !takes {
+            let is_new = self.is_new(entry, &rows, now)?;
+            taken.push(is_new);
+            if !is_new {
                 continue;
             }
             tally.gained(&entry.record.event);
@@ -84,7 +84,7 @@ impl Commit<'_> {
 
     /// Whether a record is to be taken; `ahead` are those that go before it and are not
     /// written yet.
-    fn takes(&self, entry: &Entry, ahead: &[&Entry], now: f64) -> rusqlite::Result<bool> {
+    fn is_new(&self, entry: &Entry, ahead: &[&Entry], now: f64) -> rusqlite::Result<bool> {
         let record = &entry.record;
         // It would be evicted at once, and be read again after the next outage.
         if entry.recovered && now - record.ts > (self.keep)(&record.event).age.as_secs_f64() {

@@ -7,6 +7,7 @@ use cozyvtt_proto::hello::{
     Hello, HelloLine, Refusal, Reply, ReplyLine, Resend, Verdict, Welcome, ask, is_hello, mismatch,
 };
 use cozyvtt_proto::preset::Selection;
+use cozyvtt_proto::profile::addressed;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::line::{Line, LineReader};
@@ -72,7 +73,7 @@ pub(super) async fn greet<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
         Err(refused) => Reply::Refusal(Refusal {
             protocol: PROTOCOL,
             version: VERSION.to_owned(),
-            refused: refused.clone(),
+            refused: addressed(refused).into_owned(),
         }),
     };
     let mut reply = serde_json::to_vec(&ReplyLine { cozyvtt })?;

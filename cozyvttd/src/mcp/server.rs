@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use cozyvtt_proto::preset::Selection;
+use cozyvtt_proto::profile::addressed;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, DiscoverResult, Implementation,
     InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams,
@@ -114,7 +115,7 @@ impl ServerHandler for Server {
             .build();
         let mut info = ServerConfig::new(capabilities);
         info.server_info = identity;
-        info.instructions = Some(INSTRUCTIONS.to_owned());
+        info.instructions = Some(addressed(INSTRUCTIONS).into_owned());
         info
     }
 

@@ -1,5 +1,6 @@
 //! The envelope around every answer, and how errors are put into it.
 
+use cozyvtt_proto::profile::addressed;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -92,7 +93,7 @@ impl Outcome {
     /// It did not work.
     pub fn failure(error: &ToolError) -> Self {
         let (sentence, data) = explain(error);
-        let mut envelope = json!({"ok": false, "error": sentence});
+        let mut envelope = json!({"ok": false, "error": addressed(&sentence)});
         if let Some(data) = data {
             envelope["data"] = data;
         }

@@ -3,6 +3,8 @@
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
+use cozyvtt_proto::profile::addressed;
+
 use crate::terminal::{BAD, Layout, STRONG};
 use crate::text;
 
@@ -119,7 +121,7 @@ impl Failure {
 
 impl Told {
     fn lines(&self, layout: Layout) -> Vec<String> {
-        let problem = text::plain(&self.problem);
+        let problem = text::plain(&addressed(&self.problem));
         let mut lines = layout.wrap(&format!("error: {problem}"), 2);
         if let Some(first) = lines.first_mut()
             && let Some(rest) = first.strip_prefix("error:")
@@ -131,7 +133,7 @@ impl Told {
         }
         for advice in &self.advice {
             let mark = layout.pick("→", "->");
-            let advice = format!("{mark} {}", text::plain(advice));
+            let advice = format!("{mark} {}", text::plain(&addressed(advice)));
             let hang = mark.chars().count() + 1;
             let indented = layout.narrower(2).wrap(&advice, hang);
             lines.extend(indented.into_iter().map(|line| format!("  {line}")));

@@ -122,6 +122,9 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
     let variable = std::env::var_os(profile::VARIABLE);
     let profile = Profile::chosen(cli.profile.as_ref(), variable)
         .map_err(|error| Failure::usage(error.to_string()))?;
+    if let Some(profile) = &profile {
+        profile::speak_for(profile.clone());
+    }
     let socket_dir = paths::socket_dir(cli.socket_dir.as_deref(), profile.as_ref())
         .map_err(|error| Failure::usage(error.to_string()))?;
     let daemon = Daemon::new(&socket_dir);

@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
+use cozyvtt_proto::profile::addressed;
 use textwrap::{Options, WordSeparator, WordSplitter};
 
 /// Something works.
@@ -158,7 +159,7 @@ impl Screen {
 /// A remark beside the output: on standard error, so that a pipe stays clean.
 pub(crate) fn remark(text: &str) {
     let mut stderr = anstream::stderr().lock();
-    for line in Layout::of_stderr().wrap(text, 0) {
+    for line in Layout::of_stderr().wrap(&addressed(text), 0) {
         // A remark that nobody can read is no reason to stop.
         let _ = writeln!(stderr, "{QUIET}{line}{QUIET:#}");
     }
