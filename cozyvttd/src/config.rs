@@ -189,7 +189,7 @@ impl<'de> Deserialize<'de> for Secret {
 
 impl Config {
     /// Resolves the configuration: each value from the environment, else from
-    /// the file ([`file`]). `explicit` is `--config`; `environment` looks a variable up.
+    /// the file ([`file()`]). `explicit` is `--config`; `environment` looks a variable up.
     pub fn resolve(
         explicit: Option<&Path>,
         profile: Option<&Profile>,

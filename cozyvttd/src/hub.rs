@@ -121,10 +121,7 @@ impl Hub {
         call: Call,
     ) -> Option<Outcome> {
         let _gone = call.given_up.clone().drop_guard();
-        let order = match self.catalog.order(name, arguments)? {
-            Ok(order) => order,
-            Err(refusal) => return Some(refusal),
-        };
+        let order = self.catalog.order(name, arguments)?;
         let Call { client, .. } = &call;
         let Some(_calling) = client.calls(order.tool) else {
             return Some(Outcome::failure(&ToolError::Refused(format!(

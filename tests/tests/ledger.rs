@@ -231,6 +231,7 @@ async fn every_write_is_in_the_audit_log_with_its_client_and_no_read_is() -> Res
     envelope(&mut wire, 3, "chat_send", line).await?;
     let missing = json!({"map_id": "no-such-map"});
     envelope(&mut wire, 4, "map_delete", missing).await?;
+    envelope(&mut wire, 5, "map_delete", json!({"map": 7})).await?;
     let lines = audit(&home);
     let told: Vec<_> = lines
         .iter()
@@ -242,6 +243,7 @@ async fn every_write_is_in_the_audit_log_with_its_client_and_no_read_is() -> Res
             (Some("chat_send"), Some("pending")),
             (Some("chat_send"), Some("repeated")),
             (Some("map_delete"), Some("failed")),
+            (Some("map_delete"), Some("refused")),
         ]
     );
     for line in &lines {

@@ -151,7 +151,7 @@ struct Entry {
     read: Read,
 }
 
-/// A call whose arguments fit.
+/// A call; one whose arguments do not fit is carried out by saying so.
 pub struct Order {
     /// Which tool it is for.
     pub tool: &'static str,
@@ -244,13 +244,9 @@ impl Catalog {
     }
 
     /// Reads a call; `None` when there is no tool of that name.
-    pub fn order(
-        &self,
-        name: &str,
-        arguments: Map<String, Value>,
-    ) -> Option<Result<Order, Outcome>> {
+    pub fn order(&self, name: &str, arguments: Map<String, Value>) -> Option<Order> {
         let entry = self.0.iter().find(|entry| entry.definition.name == name)?;
-        Some(entry.order(arguments).map_err(Outcome::bad_arguments))
+        Some(entry.order(arguments))
     }
 
     /// Calls a tool; `None` when there is none of that name.
@@ -260,29 +256,30 @@ impl Catalog {
         arguments: Map<String, Value>,
         context: Available,
     ) -> Option<BoxFuture<'static, Outcome>> {
-        Some(match self.order(name, arguments)? {
-            Ok(order) => order.carry_out(context),
-            Err(refusal) => std::future::ready(refusal).boxed(),
-        })
+        Some(self.order(name, arguments)?.carry_out(context))
     }
 }
 
 impl Entry {
-    fn order(&self, mut arguments: Map<String, Value>) -> Result<Order, String> {
+    fn order(&self, mut arguments: Map<String, Value>) -> Order {
         let Definition { name, hints, .. } = self.definition;
-        let mark = if hints.read_only {
-            None
+        let key = if hints.read_only {
+            Ok(None)
         } else {
-            Some(Mark {
-                key: arguments::take_key(name, &mut arguments)?,
-                digest: arguments::fingerprint(&arguments),
-            })
+            arguments::take_key(name, &mut arguments)
         };
-        Ok(Order {
+        let mark = (!hints.read_only).then(|| Mark {
+            key: key.clone().unwrap_or_default(),
+            digest: arguments::fingerprint(&arguments),
+        });
+        let body = key.and_then(|_| (self.read)(&self.definition, arguments));
+        Order {
             tool: name,
             mark,
-            body: (self.read)(&self.definition, arguments)?,
-        })
+            body: body.unwrap_or_else(|sentence| {
+                Box::new(|_| std::future::ready(Outcome::bad_arguments(sentence)).boxed())
+            }),
+        }
     }
 }
 
