@@ -5,23 +5,22 @@
 //! [`ConfigProblem`] that every answer will name.
 
 mod address;
+pub mod check;
+mod file;
 mod offer;
 pub mod password;
 pub mod policy;
 
-use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use cozyvtt_proto::profile::Profile;
 use secrecy::{ExposeSecret, SecretString};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 use crate::session::access::{Access, AccessProblem};
 use crate::session::ids::ResourceId;
 pub use address::BaseUrl;
+use file::{File, Secret};
 pub use offer::{Origin, expected, where_it_sits};
 use password::{Password, PasswordError};
 pub use policy::Policy;
@@ -70,7 +69,7 @@ pub enum ConfigProblem {
         path: PathBuf,
     },
     /// The file is no TOML, or has keys or types that are not understood.
-    #[error("the configuration {} is wrong{at}: {what}", path.display(), at = line.map(|line| format!(" in line {line}")).unwrap_or_default())]
+    #[error("the configuration {} is wrong{}: {what}", path.display(), in_line(*line))]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -79,6 +78,20 @@ pub enum ConfigProblem {
         /// What is wrong with it.
         what: String,
     },
+    /// The file has a key that is not known.
+    #[error("the configuration {} is wrong{}: there is no key {key:?} here{}. These can stand here: {}", path.display(), in_line(*line), meant(nearest.as_deref()), known.join(", "))]
+    NoSuchKey {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: Option<usize>,
+        /// What is no key.
+        key: String,
+        /// The key that may have been meant.
+        nearest: Option<String>,
+        /// What can stand in its place.
+        known: Vec<String>,
+    },
     /// The file holds a password, or header fields, and other users can read it.
     #[error("the configuration {} holds a secret and other users can read it; run: chmod 600 {}", path.display(), path.display())]
     Exposed {
@@ -86,12 +99,14 @@ pub enum ConfigProblem {
         path: PathBuf,
     },
     /// The policy names a tool that there is not, and so would deny nothing.
-    #[error("the configuration {} denies {tool:?} in [policy], and there is no such tool; `cozyvttctl tools` lists them", path.display())]
+    #[error("the configuration {} denies {tool:?} in [policy], and there is no such tool{}; `cozyvttctl tools` lists them", path.display(), meant(nearest.as_deref()))]
     NoSuchTool {
         /// The file.
         path: PathBuf,
         /// What is no tool.
         tool: String,
+        /// The tool that may have been meant.
+        nearest: Option<String>,
     },
     /// The password's file cannot be used.
     #[error("{0}")]
@@ -132,6 +147,17 @@ pub enum ConfigProblem {
     BadAccess(#[from] AccessProblem),
 }
 
+fn in_line(line: Option<usize>) -> String {
+    line.map(|line| format!(" in line {line}"))
+        .unwrap_or_default()
+}
+
+fn meant(nearest: Option<&str>) -> String {
+    nearest
+        .map(|nearest| format!("; did you mean {nearest}?"))
+        .unwrap_or_default()
+}
+
 /// A resolved configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -150,41 +176,6 @@ pub struct Config {
     /// How a client's offer would get to its instance: there where nothing of an
     /// instance or an account is configured.
     open_to_offers: Option<Access>,
-}
-
-/// The file's keys. A key that is not known is refused: a typing error in
-/// `pasword` should not look like a missing password.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(clippy::struct_field_names, reason = "the fields are the file's keys")]
-struct File {
-    url: Option<String>,
-    email: Option<String>,
-    password: Option<Secret>,
-    password_file: Option<PathBuf>,
-    password_command: Option<Vec<String>>,
-    campaign_id: Option<String>,
-    read_folders: Option<Vec<PathBuf>>,
-    idle_exit_minutes: Option<u64>,
-    #[serde(rename = "ca_file")]
-    authorities: Option<PathBuf>,
-    #[serde(default)]
-    extra_headers: BTreeMap<String, Secret>,
-    #[serde(default)]
-    policy: Policy,
-}
-
-/// A secret in the file. An error about it must not quote it, as one about any
-/// other value would.
-struct Secret(SecretString);
-
-impl<'de> Deserialize<'de> for Secret {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match toml::Value::deserialize(deserializer)? {
-            toml::Value::String(text) => Ok(Self(text.into())),
-            _ => Err(D::Error::custom("a secret has to be a text in quotes")),
-        }
-    }
 }
 
 impl Config {
@@ -378,55 +369,10 @@ fn default_file(profile: Option<&Profile>) -> Option<PathBuf> {
     })
 }
 
-impl File {
-    fn read(path: &Path, must_exist: bool) -> Result<Self, ConfigProblem> {
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return if must_exist {
-                    Err(ConfigProblem::NotThere { path: path.into() })
-                } else {
-                    Ok(Self::default())
-                };
-            }
-            Err(error) => {
-                return Err(ConfigProblem::Unreadable {
-                    path: path.into(),
-                    cause: error.to_string(),
-                });
-            }
-        };
-        let parsed: Self = toml::from_str(&text).map_err(|error| ConfigProblem::Malformed {
-            path: path.into(),
-            line: error
-                .span()
-                .and_then(|span| text.get(..span.start))
-                .map(|before| before.matches('\n').count() + 1),
-            // `message` alone: the full text would quote the line, and the line
-            // may hold the password.
-            what: error.message().to_owned(),
-        })?;
-        let secret = parsed.password.is_some() || !parsed.extra_headers.is_empty();
-        if secret && readable_by_others(path) {
-            return Err(ConfigProblem::Exposed { path: path.into() });
-        }
-        if let Some(tool) = parsed.policy.unknown_tool() {
-            return Err(ConfigProblem::NoSuchTool {
-                path: path.into(),
-                tool: tool.to_owned(),
-            });
-        }
-        Ok(parsed)
-    }
-}
-
-fn readable_by_others(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|meta| meta.permissions().mode() & 0o077 != 0)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn environment<'a>(vars: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {

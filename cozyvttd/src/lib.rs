@@ -16,6 +16,7 @@ pub mod listen;
 mod lock;
 pub mod logging;
 pub mod mcp;
+pub mod nearest;
 pub mod private;
 pub mod session;
 mod time;

@@ -1,13 +1,14 @@
 //! The daemon's program: flags, signals, exit codes.
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 use cozyvtt_proto::exit::OCCUPIED;
 use cozyvtt_proto::profile::{self, Profile, addressed};
 use cozyvttd::clients::MOST_CLIENTS;
+use cozyvttd::config::{self, Config};
 use cozyvttd::daemon::{Daemon, Options, StartError};
 use cozyvttd::logging;
 use rustix::fs::Mode;
@@ -51,6 +52,11 @@ struct Arguments {
     #[arg(long)]
     spawned: bool,
 
+    /// Say what the configuration comes to, or what is wrong with it, and end: 0 when it is
+    /// good, 1 when it is not. Nothing is started, and nobody is asked
+    #[arg(long)]
+    check_config: bool,
+
     /// What to log: error, warn, info, debug, or module=level pairs
     #[arg(long, value_name = "FILTER", env = "COZYVTT_LOG", value_parser = logging::filter)]
     log: Option<String>,
@@ -86,7 +92,7 @@ none of url, email, password and campaign_id takes those that a client brings al
 
 Exit codes:
   0  stopped in order (SIGTERM, SIGINT, cozyvttctl stop)
-  1  a socket or a folder cannot be used
+  1  a socket or a folder cannot be used; --check-config: the configuration is no good
   2  wrong usage
   3  another cozyvttd uses the folders";
 
@@ -108,6 +114,9 @@ fn main() -> ExitCode {
     if let Some(profile) = &profile {
         profile::speak_for(profile.clone());
     }
+    if arguments.check_config {
+        return check(arguments.config.as_deref(), profile.as_ref());
+    }
     match run(&arguments, profile) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -117,6 +126,20 @@ fn main() -> ExitCode {
                 Some(error) if error.is_occupied() => ExitCode::from(OCCUPIED),
                 _ => ExitCode::FAILURE,
             }
+        }
+    }
+}
+
+fn check(file: Option<&Path>, profile: Option<&Profile>) -> ExitCode {
+    let config = Config::resolve(file, profile, &|name| std::env::var(name).ok());
+    match config::check::report(&config) {
+        Ok(report) => {
+            print!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            eprintln!("cozyvttd: {}", addressed(&problem));
+            ExitCode::FAILURE
         }
     }
 }
@@ -187,8 +210,6 @@ async fn serve(options: &Options) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
-
-    use cozyvttd::config::Config;
 
     use super::*;
 

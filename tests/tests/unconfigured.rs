@@ -302,3 +302,44 @@ async fn a_wrong_password_is_sent_once_however_many_ask() -> Result<()> {
     assert!(!home.log().contains("canary"), "{}", home.log());
     Ok(())
 }
+
+#[tokio::test]
+async fn a_configuration_can_be_checked_without_a_daemon() -> Result<()> {
+    let home = Home::empty()?;
+    let check = async || -> Result<(Option<i32>, String)> {
+        let output = home
+            .daemon_command()?
+            .arg("--check-config")
+            .output()
+            .await?;
+        let told = [output.stdout, output.stderr].concat();
+        Ok((output.status.code(), String::from_utf8(told)?))
+    };
+    let (code, told) = check().await?;
+    assert_eq!(code, Some(1));
+    assert!(
+        told.starts_with("cozyvttd: Missing COZYVTT_EMAIL"),
+        "{told}"
+    );
+    let good = "email = 'me@example.org'\npassword = 'canary'\ncampaign_id = 'c1'\n\
+                read_folders = ['/nowhere']\n[policy]\ndeny = ['map_delete']\n";
+    let file = write_config(&home, good, 0o600)?;
+    let (code, told) = check().await?;
+    assert_eq!(code, Some(0), "{told}");
+    let first = format!("{} is good.", file.display());
+    for words in [
+        &first,
+        "http://localhost:8899",
+        "/nowhere (not there)",
+        "map_delete to all",
+    ] {
+        assert!(told.contains(words), "{told}");
+    }
+    assert!(!told.contains("canary"), "{told}");
+    write_config(&home, &good.replace("map_delete", "map_delte"), 0o600)?;
+    let (code, told) = check().await?;
+    assert_eq!(code, Some(1));
+    assert!(told.contains("did you mean map_delete?"), "{told}");
+    assert!(!home.socket_dir().exists(), "a check serves nothing");
+    Ok(())
+}

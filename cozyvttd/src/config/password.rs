@@ -95,6 +95,19 @@ impl Password {
         Self(Source::Command(argv))
     }
 
+    /// Where it comes from, for people.
+    pub fn origin(&self) -> String {
+        match &self.0 {
+            Source::Given(_) => "given outright".to_owned(),
+            Source::File(path) => format!("in the file {}", path.display()),
+            // Its arguments are the person's business.
+            Source::Command(argv) => {
+                let program = argv.first().map_or("", String::as_str);
+                format!("from the program {program}")
+            }
+        }
+    }
+
     /// Whether it was given outright as this text.
     pub fn is(&self, text: &str) -> bool {
         matches!(&self.0, Source::Given(password) if password.expose_secret() == text)
@@ -139,15 +152,7 @@ impl From<String> for Password {
 
 impl std::fmt::Debug for Password {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.0 {
-            Source::Given(_) => f.write_str("Password(given)"),
-            Source::File(path) => write!(f, "Password(in {})", path.display()),
-            // Its arguments are the person's business.
-            Source::Command(argv) => {
-                let program = argv.first().map_or("", String::as_str);
-                write!(f, "Password(from {program})")
-            }
-        }
+        write!(f, "Password({})", self.origin())
     }
 }
 
@@ -323,6 +328,6 @@ mod tests {
         let given = Password::from("canary".to_owned());
         let command = shell("echo canary");
         let text = format!("{given:?} {command:?}");
-        assert_eq!(text, "Password(given) Password(from sh)");
+        assert_eq!(text, "Password(given outright) Password(from the program sh)");
     }
 }

@@ -38,6 +38,26 @@ impl Policy {
         Some(refusal(tool, &format!("[policy.clients.{name:?}]")))
     }
 
+    /// What is denied to whom, for people.
+    pub(super) fn summary(&self) -> String {
+        let listed = |tools: &BTreeSet<String>| {
+            let names: Vec<&str> = tools.iter().map(String::as_str).collect();
+            names.join(", ")
+        };
+        let to_all = (!self.deny.is_empty()).then(|| format!("{} to all", listed(&self.deny)));
+        let to_some = self
+            .clients
+            .iter()
+            .filter(|(_, rules)| !rules.deny.is_empty())
+            .map(|(name, rules)| format!("{} to {name:?}", listed(&rules.deny)));
+        let parts: Vec<String> = to_all.into_iter().chain(to_some).collect();
+        if parts.is_empty() {
+            "nothing".to_owned()
+        } else {
+            parts.join("; ")
+        }
+    }
+
     /// A tool that is denied and that there is not.
     pub(super) fn unknown_tool(&self) -> Option<&str> {
         let known = all_tools();
@@ -78,6 +98,10 @@ mod tests {
         assert_eq!(policy.denies(Some("Cursor"), "token_delete"), None);
         assert_eq!(policy.denies(None, "token_delete"), None);
         assert_eq!(policy.unknown_tool(), None);
+        assert_eq!(
+            policy.summary(),
+            "map_delete to all; token_delete to \"Claude Code\""
+        );
     }
 
     #[test]

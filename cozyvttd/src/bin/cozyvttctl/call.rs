@@ -6,6 +6,7 @@ use std::time::Duration;
 use cozyvtt_proto::client::ClientError;
 use cozyvtt_proto::control::{CallParams, CallResult, NoParams, ToolCall, ToolList};
 use cozyvtt_proto::jsonrpc::ErrorKind;
+use cozyvttd::nearest::nearest;
 use serde_json::{Map, Value};
 use textwrap::core::display_width;
 
@@ -21,9 +22,6 @@ const PATIENCE: Duration = Duration::from_mins(5);
 /// What to say when nobody knows how far a call came.
 const OUTCOME_UNKNOWN: &str =
     "The tool may have acted all the same: look at the table before you call it again.";
-
-/// How alike two names are before one is taken for a misspelling of the other.
-const ALIKE: f64 = 0.8;
 
 /// Call a tool as an agent would
 #[derive(Debug, clap::Args)]
@@ -122,29 +120,6 @@ async fn explain(error: ClientError, tool: &str, daemon: &Daemon) -> Failure {
         ClientError::Broken { .. } => daemon.explain(error).await.advise(OUTCOME_UNKNOWN),
         error => daemon.explain(error).await,
     }
-}
-
-fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    names
-        .map(|name| (name, likeness(wanted, name)))
-        .filter(|(_, likeness)| *likeness >= ALIKE)
-        .max_by(|(_, one), (_, other)| one.total_cmp(other))
-        .map(|(name, _)| name)
-}
-
-/// How alike two names are, 0 to 1; the order of their words does not matter, so
-/// that `send_chat` finds `chat_send`.
-fn likeness(one: &str, other: &str) -> f64 {
-    let words = |name: &str| {
-        let name = name.to_ascii_lowercase().replace(['-', '.', ' '], "_");
-        let mut words: Vec<String> = name.split('_').map(str::to_owned).collect();
-        words.sort_unstable();
-        words.join("_")
-    };
-    strsim::normalized_damerau_levenshtein(one, other).max(strsim::normalized_damerau_levenshtein(
-        &words(one),
-        &words(other),
-    ))
 }
 
 /// The arguments, from what was typed.
@@ -270,16 +245,6 @@ mod tests {
     fn what_is_no_object_is_named() {
         assert!(refused("[1]").problem.contains("not an array"));
         assert!(refused("  ").problem.contains("empty"));
-    }
-
-    #[test]
-    fn a_misspelt_tool_finds_its_neighbour() {
-        let names = ["chat_send", "chat_read", "dice_roll", "token_move"];
-        let nearest = |wanted| nearest(wanted, names.into_iter());
-        assert_eq!(nearest("chat_sned"), Some("chat_send"));
-        assert_eq!(nearest("send-chat"), Some("chat_send"));
-        assert_eq!(nearest("tokenmove"), Some("token_move"));
-        assert_eq!(nearest("weather"), None);
     }
 
     #[test]
