@@ -328,6 +328,9 @@ mod tests {
         let given = Password::from("canary".to_owned());
         let command = shell("echo canary");
         let text = format!("{given:?} {command:?}");
-        assert_eq!(text, "Password(given outright) Password(from the program sh)");
+        assert_eq!(
+            text,
+            "Password(given outright) Password(from the program sh)"
+        );
     }
 }
