@@ -23,7 +23,7 @@ use crate::session::account::Account;
 use crate::session::ids::ResourceId;
 use crate::session::{ClientError, Ground, Session};
 use crate::time::seconds;
-use crate::tools::files::Files;
+use crate::tools::files::{Files, ReadFolders};
 use crate::writes;
 
 /// How long another campaign than the main one stays after its last client.
@@ -128,7 +128,9 @@ struct Inner {
     /// The run of the daemon, which the ledgers name.
     instance: String,
     ground: Ground,
-    config: Config,
+    config: Mutex<Arc<Config>>,
+    /// Of the configuration; all campaigns share them.
+    read_folders: ReadFolders,
     audit: Audit,
     main: Mutex<Result<Arc<Campaign>, Trouble>>,
     /// By their ids.
@@ -142,6 +144,7 @@ struct Inner {
 impl Campaigns {
     /// Sits down in the configured campaign, if one is configured.
     pub fn open(config: Config, ground: Ground, instance: &str, audit: Audit) -> Self {
+        let config = Arc::new(config);
         let inner = Inner {
             instance: instance.to_owned(),
             main: Mutex::new(Err(Trouble {
@@ -152,20 +155,22 @@ impl Campaigns {
             others: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             closing: Mutex::default(),
-            config,
+            read_folders: ReadFolders::new(config.read_folders.clone()),
+            config: Mutex::new(Arc::clone(&config)),
             ground,
             audit,
         };
-        let main = match &inner.config.settings {
+        let main = match &config.settings {
             Ok(settings) => inner.begin(settings.clone()),
             Err(problem) => Err(Trouble {
                 hop: "configuration",
-                fix: if inner.config.takes_offers() {
-                    "mend the configuration, then restart cozyvttd; or let a client bring COZYVTT_URL, \
+                fix: if config.takes_offers() {
+                    "mend the configuration, then run: cozyvttctl reload; or let a client bring COZYVTT_URL, \
                      COZYVTT_EMAIL, COZYVTT_PASSWORD and COZYVTT_CAMPAIGN_ID along in its environment"
                         .to_owned()
                 } else {
-                    "mend the configuration, then restart cozyvttd".to_owned()
+                    "mend the configuration, then run: cozyvttctl reload (where you change variables, restart cozyvttd)"
+                        .to_owned()
                 },
                 what: problem.to_string(),
             }),
@@ -178,8 +183,14 @@ impl Campaigns {
     }
 
     /// The configuration.
-    pub fn config(&self) -> &Config {
-        &self.0.config
+    pub fn config(&self) -> Arc<Config> {
+        Arc::clone(&lock(&self.0.config))
+    }
+
+    /// Follows another configuration of the same table from now on.
+    pub(crate) fn follow(&self, config: Config) {
+        self.0.read_folders.replace(config.read_folders.clone());
+        *lock(&self.0.config) = Arc::new(config);
     }
 
     /// The main one, or why there is none.
@@ -370,7 +381,7 @@ impl Inner {
             Trouble {
                 hop,
                 what: error.to_string(),
-                fix: format!("mend {mend}, then restart cozyvttd"),
+                fix: format!("mend {mend}, then run: cozyvttctl reload"),
             }
         })?;
         self.sit(&account, settings)
@@ -394,11 +405,7 @@ impl Inner {
             .map_err(|error| no_memory(error.to_string()))?;
         // Ids are unique within one instance alone.
         let documents: PathBuf = folder.join("documents").join(&place);
-        let files = Files::new(
-            self.config.read_folders.clone(),
-            documents,
-            std::env::home_dir(),
-        );
+        let files = Files::new(self.read_folders.clone(), documents, std::env::home_dir());
         let (audit, books) = (self.audit.clone(), ledger.clone());
         tokio::spawn(async move { writes::audit_orphans(&audit, &books).await });
         let (session, worker) = account.sit(settings.campaign, journal);

@@ -260,6 +260,55 @@ impl Config {
     }
 }
 
+impl Config {
+    /// The keys about the way to the table that are another one's in `next`.
+    pub(crate) fn different_table(&self, next: &Self) -> Vec<&'static str> {
+        match (&self.settings, &next.settings) {
+            (Ok(one), Ok(other)) => one.different(other),
+            (Err(one), Err(other)) if one == other => Vec::new(),
+            _ => vec!["the account"],
+        }
+    }
+
+    /// The keys about what may be done that are others in `next`.
+    pub(crate) fn different_rules(&self, next: &Self) -> Vec<&'static str> {
+        let rules = [
+            ("read_folders", self.read_folders != next.read_folders),
+            (
+                "idle_exit_minutes",
+                self.idle_exit_minutes != next.idle_exit_minutes,
+            ),
+            ("policy", self.policy != next.policy),
+        ];
+        named(&rules)
+    }
+}
+
+impl Settings {
+    /// The keys that are others in `other`.
+    fn different(&self, other: &Self) -> Vec<&'static str> {
+        named(&[
+            ("url", self.url != other.url),
+            ("email", self.email != other.email),
+            ("password", !self.password.is_same(&other.password)),
+            ("campaign_id", self.campaign != other.campaign),
+            ("ca_file", self.access.ca_file != other.access.ca_file),
+            (
+                "extra_headers",
+                !self.access.has_same_headers(&other.access),
+            ),
+        ])
+    }
+}
+
+/// The names of what is so.
+fn named(all: &[(&'static str, bool)]) -> Vec<&'static str> {
+    all.iter()
+        .filter(|(_, is_so)| *is_so)
+        .map(|(name, _)| *name)
+        .collect()
+}
+
 /// Where the password comes from: systemd's credential, the environment, the file
 /// itself, the file it names, the program it names; the first that there is.
 fn password(

@@ -1,81 +1,19 @@
-//! Puts the daemon together: start, serve, drain, stop.
+//! Puts the daemon together: folders, sockets, and one run after another until it leaves.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cozyvtt_proto::paths::{self, CONTROL_SOCKET, MCP_SOCKET, PathError};
-use cozyvtt_proto::profile::Profile;
 use thiserror::Error;
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::sync::Notify as Bell;
 use tokio_util::sync::CancellationToken;
 
-use crate::audit::Audit;
-use crate::campaigns::Campaigns;
-use crate::config::Config;
-use crate::hub::Hub;
-use crate::idle::idle_for;
+use crate::hub::Next;
 use crate::listen::{ListenError, Listener};
+use crate::options::{Environment, Options, Source};
 use crate::private::{FolderError, FolderLock};
-use crate::session::Ground;
-use crate::session::clock::Clock;
-use crate::{control, mcp};
-
-/// How long running calls may take once the daemon is to stop; a little more
-/// than one connection gives its own.
-const DRAIN: Duration = Duration::from_secs(25);
-
-/// How long control connections may take to end.
-const FAREWELL: Duration = Duration::from_secs(5);
-
-/// What a run of the daemon is started with.
-#[derive(Debug, Default, Clone)]
-pub struct Options {
-    /// `--profile`
-    pub profile: Option<Profile>,
-    /// `--config`
-    pub config: Option<PathBuf>,
-    /// `--socket-dir`
-    pub socket_dir: Option<PathBuf>,
-    /// `--state-dir`
-    pub state_dir: Option<PathBuf>,
-    /// The folder that all daemons of the user share, when it is not the usual state
-    /// folder: a daemon that is none of theirs (the demo's) has one of its own.
-    pub shared_dir: Option<PathBuf>,
-    /// `--spawned`: a shim has started it.
-    pub spawned: bool,
-    /// `--idle-exit`: after how many minutes without a client it leaves; 0 for never.
-    pub idle_exit_minutes: Option<u64>,
-}
-
-/// After how many minutes without a client a daemon leaves that a shim has started.
-const IDLE_EXIT_MINUTES: u64 = 30;
-
-impl Options {
-    /// The folder of the journal and the logs ([`paths::state_dir`]).
-    ///
-    /// # Errors
-    ///
-    /// [`StartError::NoStateDir`].
-    pub fn state_dir(&self) -> Result<PathBuf, StartError> {
-        paths::state_dir(self.state_dir.as_deref(), self.profile.as_ref())
-            .ok_or(StartError::NoStateDir)
-    }
-
-    /// After how long without a client the daemon leaves, if it does: the flag's word,
-    /// else the configuration's. A daemon that a shim has started leaves without either.
-    fn idle_exit(&self, config: &Config) -> Option<Duration> {
-        let usual = self.spawned.then_some(IDLE_EXIT_MINUTES);
-        let minutes = self
-            .idle_exit_minutes
-            .or(config.idle_exit_minutes)
-            .or(usual);
-        minutes
-            .filter(|minutes| *minutes > 0)
-            .map(|minutes| Duration::from_secs(minutes.saturating_mul(60)))
-    }
-}
+use crate::reload::reload;
+use crate::run::{Listeners, Place, Run};
+use crate::systemd::{Notify, Sockets};
 
 /// Why the daemon cannot run at all. A wrong configuration or a server that is
 /// down are no reasons: it serves and explains them.
@@ -108,140 +46,128 @@ impl StartError {
 /// A daemon that is running.
 #[derive(Debug)]
 pub struct Daemon {
-    /// What it shares with its faces.
-    pub hub: Arc<Hub>,
-    mcp: JoinHandle<()>,
-    control: JoinHandle<()>,
+    place: Place,
+    listeners: Listeners,
     locks: Vec<FolderLock>,
+    run: Run,
+    leave: CancellationToken,
+    bell: Arc<Bell>,
 }
 
 impl Daemon {
-    /// Takes its folders, serves both sockets and begins to connect.
-    /// `environment` looks a variable of the configuration up.
+    /// Takes its folders, serves both sockets, those of systemd where it has handed some
+    /// over, and begins to connect. `environment` looks a variable of the configuration up.
     ///
     /// # Errors
     ///
     /// [`StartError`].
     pub fn start(
-        options: &Options,
-        environment: &dyn Fn(&str) -> Option<String>,
+        options: Options,
+        environment: Environment,
+        mut handed_over: Sockets,
+        notify: Notify,
     ) -> Result<Self, StartError> {
-        let state_dir = options.state_dir()?;
-        let socket_dir =
-            paths::socket_dir(options.socket_dir.as_deref(), options.profile.as_ref())?;
+        let state_dir = options.state_dir().ok_or(StartError::NoStateDir)?;
+        let socket_dir = match handed_over.folder() {
+            Some(folder) => folder.to_owned(),
+            None => options.socket_dir()?,
+        };
         let mut locks = vec![FolderLock::take(&state_dir)?];
         // One folder for both is locked once.
         if socket_dir != state_dir {
             locks.push(FolderLock::take(&socket_dir)?);
         }
-        let control = Listener::bind(socket_dir.join(CONTROL_SOCKET))?;
-        let mcp = Listener::bind(socket_dir.join(MCP_SOCKET))?;
-        tracing::info!(sockets = %socket_dir.display(), state = %state_dir.display(), "serving");
-
-        let config = Config::resolve(
-            options.config.as_deref(),
-            options.profile.as_ref(),
-            environment,
-        );
-        let shared_dir = options.shared_dir.clone().or_else(paths::shared_state_dir);
-        let ground = Ground {
-            clock: Clock::real(),
-            folder: state_dir.clone(),
-            shared: shared_dir.unwrap_or_else(|| state_dir.clone()),
+        let mut listen = |name| {
+            let path = socket_dir.join(name);
+            let listener = match handed_over.take(name) {
+                Some(socket) => Listener::handed_over(socket, path),
+                None => Listener::bind(path),
+            };
+            listener.map(Arc::new)
         };
-        let instance = instance();
-        let idle_exit = options.idle_exit(&config);
-        let audit = Audit::new(&state_dir);
-        let campaigns = Campaigns::open(config, ground, &instance, audit.clone());
-        let hub = Hub::new(instance, socket_dir, state_dir, campaigns, audit);
-        let hub = Arc::new(hub.leaving_after(idle_exit));
-        if let Some(limit) = idle_exit {
-            tokio::spawn(leave_when_idle(Arc::clone(&hub), limit));
-        }
+        let listeners = Listeners {
+            control: listen(CONTROL_SOCKET)?,
+            mcp: listen(MCP_SOCKET)?,
+        };
+        tracing::info!(sockets = %socket_dir.display(), state = %state_dir.display(), "serving");
+        let shared_dir = options.shared_dir.clone().or_else(paths::shared_state_dir);
+        let place = Place {
+            socket_dir,
+            shared_dir: shared_dir.unwrap_or_else(|| state_dir.clone()),
+            state_dir,
+            source: Source::new(options, environment),
+            notify,
+        };
+        let leave = CancellationToken::new();
+        let first = Next {
+            config: place.source.read(),
+            by_word: false,
+        };
+        let run = Run::begin(first, &place, listeners.clone(), &leave);
+        notify.ready();
         Ok(Self {
-            mcp: tokio::spawn(mcp::serve(mcp, Arc::clone(&hub))),
-            control: tokio::spawn(control::serve(control, Arc::clone(&hub))),
-            hub,
+            place,
+            listeners,
             locks,
+            run,
+            leave,
+            bell: Arc::default(),
         })
     }
 
     /// Cancelled to make the daemon leave.
     pub fn stopper(&self) -> CancellationToken {
-        self.hub.stop.clone()
+        self.leave.clone()
     }
 
-    /// Waits for the order to stop, finishes the calls that run, and leaves.
+    /// Rung to make it read its configuration again.
+    pub fn bell(&self) -> Arc<Bell> {
+        Arc::clone(&self.bell)
+    }
+
+    /// Waits for the order to stop, finishes the calls that run, and leaves. Where the
+    /// configuration has become another table's, one run follows the other.
     pub async fn run(self) {
-        self.hub.stop.cancelled().await;
-        tracing::info!(running = self.hub.running(), "stopping");
-        self.hub.campaigns.drain();
-        let drained = timeout(DRAIN, async {
-            self.hub.idle().await;
-            self.mcp.await.ok();
-        });
-        if drained.await.is_err() {
-            tracing::warn!(running = self.hub.running(), "left calls behind");
+        let Self {
+            place,
+            listeners: Listeners { mcp, control },
+            locks,
+            mut run,
+            leave,
+            bell,
+        } = self;
+        let mut mcp = Some(mcp);
+        loop {
+            tokio::select! {
+                () = run.hub.stop.cancelled() => {}
+                () = bell.notified() => {
+                    // What becomes of it is in the log.
+                    drop(reload(&run.hub));
+                    continue;
+                }
+            }
+            if leave.is_cancelled() {
+                place.notify.stopping();
+                // Its file goes with the last who holds it: who comes now shall not wait.
+                mcp.take();
+            }
+            run.drain().await;
+            match (run.hub.next_run(), &mcp) {
+                (Some(next), Some(mcp)) if !leave.is_cancelled() => {
+                    run.end().await;
+                    let listeners = Listeners {
+                        mcp: Arc::clone(mcp),
+                        control: Arc::clone(&control),
+                    };
+                    run = Run::begin(next, &place, listeners, &leave);
+                }
+                _ => break,
+            }
         }
-        self.hub.campaigns.close().await;
         // The control socket goes last, and the folders before it: who sees it gone
         // may start another daemon at once.
-        drop(self.locks);
-        self.hub.gone.cancel();
-        if timeout(FAREWELL, self.control).await.is_err() {
-            tracing::warn!("left a control connection behind");
-        }
+        drop((mcp, locks, control));
+        run.end().await;
         tracing::info!("stopped");
-    }
-}
-
-/// Stops the daemon once it has had no client for `limit`.
-async fn leave_when_idle(hub: Arc<Hub>, limit: Duration) {
-    let clients = hub.clients.watch_count();
-    tokio::select! {
-        () = hub.stop.cancelled() => {}
-        () = idle_for(limit, clients) => {
-            tracing::info!(minutes = limit.as_secs() / 60, "no client for a while; leaving");
-            hub.stop.cancel();
-        }
-    }
-}
-
-/// A random name for this run.
-fn instance() -> String {
-    let mut random = [0; 8];
-    if getrandom::fill(&mut random).is_err() {
-        // Only told apart from the run before, which the process id does as well.
-        random[..4].copy_from_slice(&std::process::id().to_le_bytes());
-    }
-    format!("{:016x}", u64::from_le_bytes(random))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_daemon_leaves_when_idle_if_a_shim_started_it_or_somebody_asked_for_it() {
-        let config = |text: &str| {
-            let folder = tempfile::tempdir().unwrap();
-            let file = folder.path().join("config.toml");
-            std::fs::write(&file, text).unwrap();
-            Config::resolve(Some(&file), None, &|_| None)
-        };
-        let after = |spawned, flag, text| {
-            let options = Options {
-                spawned,
-                idle_exit_minutes: flag,
-                ..Options::default()
-            };
-            let limit = options.idle_exit(&config(text));
-            limit.map(|limit| limit.as_secs() / 60)
-        };
-        assert_eq!(after(false, None, ""), None);
-        assert_eq!(after(true, None, ""), Some(30));
-        assert_eq!(after(true, None, "idle_exit_minutes = 5"), Some(5));
-        assert_eq!(after(true, None, "idle_exit_minutes = 0"), None);
-        assert_eq!(after(false, Some(7), "idle_exit_minutes = 5"), Some(7));
     }
 }

@@ -3,11 +3,12 @@
 
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -16,6 +17,9 @@ use tracing::Instrument as _;
 use crate::audit::{Audit, Verdict};
 use crate::campaigns::{Campaign, Campaigns, Trouble};
 use crate::clients::{Client, Clients, MOST_CALLS};
+use crate::config::Config;
+use crate::lock::lock;
+use crate::options::Source;
 use crate::session::patience::{Patience, Telling};
 use crate::tools::{Available, Caller, Catalog, Context, Definition, Outcome, ToolError};
 use crate::writes::{self, Asked};
@@ -36,8 +40,14 @@ pub struct Hub {
     pub state_dir: PathBuf,
     /// The campaigns it sits in, and its configuration.
     pub campaigns: Campaigns,
-    /// Cancelled when the daemon is to leave.
+    /// Cancelled when the run is to end.
     pub stop: CancellationToken,
+    /// Cancelled when the daemon is to leave altogether; the run ends with it.
+    leave: CancellationToken,
+    /// What the next run is to begin with, when there is to be one.
+    next: Mutex<Option<Next>>,
+    /// Where the configuration comes from.
+    pub source: Source,
     /// Cancelled when everything else has left: until then the control socket
     /// answers, so that a program can see when the daemon has gone.
     pub gone: CancellationToken,
@@ -46,8 +56,17 @@ pub struct Hub {
     audit: Audit,
     catalog: Catalog,
     /// After how long without a client the daemon leaves, if it does.
-    pub idle_exit: Option<Duration>,
+    idle_exit: watch::Sender<Option<Duration>>,
     calls: TaskTracker,
+}
+
+/// What a run begins with.
+#[derive(Debug)]
+pub(crate) struct Next {
+    /// The configuration.
+    pub(crate) config: Config,
+    /// A person has named the account in it just now.
+    pub(crate) by_word: bool,
 }
 
 /// Whose call it is.
@@ -72,11 +91,12 @@ impl Hub {
     /// A hub for one run of the daemon.
     pub fn new(
         instance: String,
-        socket_dir: PathBuf,
-        state_dir: PathBuf,
+        (socket_dir, state_dir): (PathBuf, PathBuf),
         campaigns: Campaigns,
         audit: Audit,
+        source: Source,
     ) -> Self {
+        let leave = CancellationToken::new();
         Self {
             clients: Arc::new(Clients::new(&instance, &state_dir)),
             audit,
@@ -85,18 +105,65 @@ impl Hub {
             socket_dir,
             state_dir,
             campaigns,
-            stop: CancellationToken::new(),
+            stop: leave.child_token(),
+            leave,
+            next: Mutex::default(),
+            source,
             gone: CancellationToken::new(),
             catalog: Catalog::default(),
-            idle_exit: None,
+            idle_exit: watch::Sender::new(None),
             calls: TaskTracker::new(),
+        }
+    }
+
+    /// The same for a daemon that leaves when `leave` is cancelled.
+    #[must_use]
+    pub fn until(self, leave: &CancellationToken) -> Self {
+        Self {
+            stop: leave.child_token(),
+            leave: leave.clone(),
+            ..self
         }
     }
 
     /// The same for a daemon that leaves once it has had no client for so long.
     #[must_use]
     pub fn leaving_after(self, idle_exit: Option<Duration>) -> Self {
-        Self { idle_exit, ..self }
+        self.idle_exit.send_replace(idle_exit);
+        self
+    }
+
+    /// After how long without a client the daemon leaves, if it does.
+    pub fn idle_exit(&self) -> Option<Duration> {
+        *self.idle_exit.borrow()
+    }
+
+    /// The same from now on.
+    pub(crate) fn watch_idle_exit(&self) -> watch::Receiver<Option<Duration>> {
+        self.idle_exit.subscribe()
+    }
+
+    /// Makes the daemon leave.
+    pub fn leave(&self) {
+        self.leave.cancel();
+    }
+
+    /// Follows another configuration of the same table from now on.
+    pub(crate) fn follow(&self, config: Config) {
+        let idle_exit = self.source.options().idle_exit(&config);
+        self.idle_exit.send_replace(idle_exit);
+        self.campaigns.follow(config);
+    }
+
+    /// Ends the run, and has another one begin so.
+    pub(crate) fn begin_anew(&self, next: Next) {
+        *lock(&self.next) = Some(next);
+        self.stop.cancel();
+    }
+
+    /// What the next run is to begin with, when there is to be one.
+    pub(crate) fn next_run(&self) -> Option<Next> {
+        lock(&self.next).take()
     }
 
     /// The tools' definitions, in the order in which they are listed.
@@ -139,8 +206,8 @@ impl Hub {
         );
         let asked = Asked::of(client, &who, call.request.as_deref(), &order);
         let state = self.clients.state(client);
-        let policy = &self.campaigns.config().policy;
-        let forbidden = writes::forbidden(state, policy, who.name.as_deref(), &order);
+        let config = self.campaigns.config();
+        let forbidden = writes::forbidden(state, &config.policy, who.name.as_deref(), &order);
         if forbidden.is_some() {
             span.in_scope(|| tracing::info!("a call that a person forbids"));
         }

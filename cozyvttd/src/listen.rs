@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::UnixStream as StdUnixStream;
+use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -23,6 +23,14 @@ pub enum ListenError {
         /// What is no socket.
         path: PathBuf,
     },
+    /// systemd has handed it over so that other users may reach it.
+    #[error("other users can reach the socket {} (mode {mode:04o}) that systemd has handed over; put SocketMode=0600 and DirectoryMode=0700 into its unit, then restart that", path.display())]
+    Open {
+        /// The socket.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
     /// It cannot be made.
     #[error("the socket {} cannot be served: {source}", path.display())]
     Unusable {
@@ -33,11 +41,13 @@ pub enum ListenError {
     },
 }
 
-/// A socket that is being served; its file goes when this value does.
+/// A socket that is being served. The file of one that was bound here goes when this
+/// value does; one that systemd has handed over is systemd's.
 #[derive(Debug)]
 pub struct Listener {
     path: PathBuf,
-    listener: UnixListener,
+    socket: UnixListener,
+    bound_here: bool,
 }
 
 impl Listener {
@@ -64,10 +74,37 @@ impl Listener {
             }
             Err(error) => return Err(unusable(error)),
         }
-        let listener = UnixListener::bind(&path).map_err(unusable)?;
+        let socket = UnixListener::bind(&path).map_err(unusable)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
             .map_err(unusable)?;
-        Ok(Self { path, listener })
+        Ok(Self {
+            path,
+            socket,
+            bound_here: true,
+        })
+    }
+
+    /// Serves a socket that systemd listens on already.
+    ///
+    /// # Errors
+    ///
+    /// [`ListenError::Open`] and [`ListenError::Unusable`].
+    pub fn handed_over(socket: StdUnixListener, path: PathBuf) -> Result<Self, ListenError> {
+        let unusable = |source| ListenError::Unusable {
+            path: path.clone(),
+            source,
+        };
+        let mode = path.metadata().map_err(unusable)?.permissions().mode() & 0o7777;
+        if mode & 0o077 != 0 {
+            return Err(ListenError::Open { path, mode });
+        }
+        socket.set_nonblocking(true).map_err(unusable)?;
+        let socket = UnixListener::from_std(socket).map_err(unusable)?;
+        Ok(Self {
+            path,
+            socket,
+            bound_here: false,
+        })
     }
 
     /// The socket's file.
@@ -79,7 +116,7 @@ impl Listener {
     /// logged; an accept that fails (no descriptors left) is tried again.
     pub async fn accept(&self) -> UnixStream {
         loop {
-            match self.listener.accept().await {
+            match self.socket.accept().await {
                 Ok((stream, _)) if is_ours(&stream) => return stream,
                 Ok(_) => {
                     tracing::warn!(socket = %self.path.display(), "refused a connection of another user");
@@ -96,6 +133,9 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        if !self.bound_here {
+            return;
+        }
         if let Err(error) = std::fs::remove_file(&self.path) {
             tracing::debug!(%error, socket = %self.path.display(), "the socket's file was gone already");
         }
@@ -139,6 +179,23 @@ mod tests {
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         Listener::bind(path).unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_was_handed_over_stays_and_must_be_for_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.sock");
+        let socket = StdUnixListener::bind(&path).unwrap();
+        let mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode));
+        mode(0o666).unwrap();
+        let refusal = Listener::handed_over(socket.try_clone().unwrap(), path.clone());
+        assert!(matches!(
+            refusal,
+            Err(ListenError::Open { mode: 0o666, .. })
+        ));
+        mode(0o600).unwrap();
+        drop(Listener::handed_over(socket, path.clone()).unwrap());
+        assert!(path.exists());
     }
 
     #[tokio::test]

@@ -1,16 +1,20 @@
 //! The daemon's program: flags, signals, exit codes.
 
 use std::fs::File;
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 use cozyvtt_proto::exit::OCCUPIED;
 use cozyvtt_proto::profile::{self, Profile, addressed};
 use cozyvttd::clients::MOST_CLIENTS;
 use cozyvttd::config::{self, Config};
-use cozyvttd::daemon::{Daemon, Options, StartError};
+use cozyvttd::daemon::{Daemon, StartError};
 use cozyvttd::logging;
+use cozyvttd::options::{Environment, Options};
+use cozyvttd::systemd::{Notify, Sockets};
 use rustix::fs::Mode;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
@@ -90,6 +94,12 @@ Configuration file, in TOML; a variable wins over its value:
 systemd's credential cozyvtt-password wins over every other password. A daemon that has
 none of url, email, password and campaign_id takes those that a client brings along.
 
+Signals: SIGTERM and SIGINT let running calls finish, then stop it; SIGHUP makes it read
+its configuration again, as `cozyvttctl reload`, and stops it where it runs in a terminal.
+
+Under systemd it takes the sockets of its socket unit, says when it serves and how the
+table stands, feeds the watchdog, and logs to the journal.
+
 Exit codes:
   0  stopped in order (SIGTERM, SIGINT, cozyvttctl stop)
   1  a socket or a folder cannot be used; --check-config: the configuration is no good
@@ -145,6 +155,8 @@ fn check(file: Option<&Path>, profile: Option<&Profile>) -> ExitCode {
 }
 
 fn run(arguments: &Arguments, profile: Option<Profile>) -> anyhow::Result<()> {
+    // Before there are threads: it clears variables.
+    let handed_over = Sockets::handed_over()?;
     let options = Options {
         profile,
         config: arguments.config.clone(),
@@ -159,13 +171,13 @@ fn run(arguments: &Arguments, profile: Option<Profile>) -> anyhow::Result<()> {
         // process leads a group already, which is as good.
         let _ = rustix::process::setsid();
     }
-    let state_dir = options.state_dir()?;
+    let state_dir = options.state_dir().ok_or(StartError::NoStateDir)?;
     let _log = logging::start(&state_dir, arguments.log.as_deref())?;
     allow_many_files();
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?
-        .block_on(serve(&options))
+        .block_on(serve(options, handed_over))
 }
 
 /// A thousand clients are a thousand descriptors, which is as many as a process gets
@@ -183,25 +195,39 @@ fn allow_many_files() {
     }
 }
 
-async fn serve(options: &Options) -> anyhow::Result<()> {
+async fn serve(options: Options, handed_over: Sockets) -> anyhow::Result<()> {
     // Before anything is served: a signal that comes early must not be lost.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let daemon = Daemon::start(options, &|name| std::env::var(name).ok())
+    let mut hangup = signal(SignalKind::hangup())?;
+    // A terminal that is closed says so with the same signal.
+    let in_terminal = std::io::stderr().is_terminal();
+    let spawned = options.spawned;
+    let environment: Environment = Arc::new(|name| std::env::var(name).ok());
+    let notify = Notify::of_environment();
+    let daemon = Daemon::start(options, environment, handed_over, notify)
         .inspect_err(|error| tracing::error!(%error, "cannot start"))?;
-    if options.spawned {
+    if spawned {
         // Whoever reads it has heard enough, and may be gone tomorrow; the log goes on
         // in its file.
         let nowhere = File::options().write(true).open("/dev/null")?;
         rustix::stdio::dup2_stderr(nowhere)?;
     }
-    let stop = daemon.stopper();
+    let (stop, bell) = (daemon.stopper(), daemon.bell());
     tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => tracing::info!("SIGTERM"),
-            _ = interrupt.recv() => tracing::info!("SIGINT"),
+        loop {
+            let what = tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+                _ = hangup.recv() => "SIGHUP",
+            };
+            tracing::info!("{what}");
+            if what == "SIGHUP" && !in_terminal {
+                bell.notify_one();
+            } else {
+                stop.cancel();
+            }
         }
-        stop.cancel();
     });
     daemon.run().await;
     Ok(())

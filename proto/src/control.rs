@@ -47,6 +47,11 @@ method!(
     DaemonStop, "daemon.stop", NoParams => Stopping
 );
 method!(
+    /// `daemon.reload`: read the configuration again. One that cannot be used is refused
+    /// ([`ErrorKind::NotConfigured`](crate::jsonrpc::ErrorKind)), and the old one stays.
+    DaemonReload, "daemon.reload", NoParams => Reloaded
+);
+method!(
     /// `auth.login`: sign in, once, whatever the daemon would do by itself; lifts a
     /// block. What CozyVTT itself has asked for, and its limit on sign-ins, still hold.
     AuthLogin, "auth.login", LoginParams => LoginStatus
@@ -365,6 +370,31 @@ pub enum HopState {
 pub struct Stopping {
     /// Calls that were running and will be finished first.
     pub draining: u64,
+}
+
+/// The configuration was read again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// How it is followed.
+    pub taken: Taken,
+    /// What is another one than before: names of keys.
+    pub changed: Vec<String>,
+}
+
+/// How another configuration is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Taken {
+    /// There is nothing to follow: it says the same as before.
+    Unchanged,
+    /// It holds already.
+    AtOnce,
+    /// The calls that run are finished, then another run of the same process begins with
+    /// it: another [`Status::instance`]. To the clients that is a restart.
+    WithAnotherRun,
+    /// A way that this version does not know.
+    #[serde(other)]
+    Unknown,
 }
 
 /// The tools.

@@ -97,6 +97,7 @@ pub fn ground(folder: &Path) -> (Ground, Hand) {
         clock,
         folder: folder.to_owned(),
         shared: folder.to_owned(),
+        by_word: false,
     };
     (ground, hand)
 }

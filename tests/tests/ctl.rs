@@ -111,7 +111,7 @@ async fn status_ends_with_one_when_a_hop_is_broken_and_says_what_mends_it() -> R
     for word in [
         "is broken: configuration",
         "COZYVTT_EMAIL",
-        "restart cozyvttd",
+        "run: cozyvttctl reload",
     ] {
         let words = told.out.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains(word), "{word:?} is not in:\n{}", told.out);

@@ -13,7 +13,7 @@ use cozyvtt_tests::raw::Wire;
 use cozyvtt_tests::until;
 use cozyvttd::session::patience::Patience;
 use cozyvttd::session::rest::{Expect, Request};
-use cozyvttd::tools::files::Files;
+use cozyvttd::tools::files::{Files, ReadFolders};
 use cozyvttd::tools::{Catalog, Context as ToolContext, Outcome};
 use futures_util::future::{BoxFuture, join_all};
 use serde_json::{Value, json};
@@ -423,7 +423,11 @@ fn call(seat: &InProcess, tool: &str, arguments: Value) -> Result<BoxFuture<'sta
     let context = ToolContext {
         session: Arc::clone(&seat.session),
         caller: Arc::default(),
-        files: Arc::new(Files::new(Vec::new(), std::env::temp_dir(), None)),
+        files: Arc::new(Files::new(
+            ReadFolders::default(),
+            std::env::temp_dir(),
+            None,
+        )),
     };
     let arguments = arguments.as_object().cloned().unwrap_or_default();
     let call = Catalog::default().call(tool, arguments, Ok(context));

@@ -108,6 +108,18 @@ impl Password {
         }
     }
 
+    /// Whether it is given outright as the same text, or comes from the same place.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Source::Given(one), Source::Given(other)) => {
+                one.expose_secret() == other.expose_secret()
+            }
+            (Source::File(one), Source::File(other)) => one == other,
+            (Source::Command(one), Source::Command(other)) => one == other,
+            _ => false,
+        }
+    }
+
     /// Whether it was given outright as this text.
     pub fn is(&self, text: &str) -> bool {
         matches!(&self.0, Source::Given(password) if password.expose_secret() == text)

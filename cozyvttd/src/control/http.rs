@@ -30,7 +30,7 @@ pub(super) type Body = BoxBody<Bytes, Infallible>;
 pub(super) type Answer = hyper::Response<Body>;
 
 /// Accepts connections until the daemon has gone, then finishes what is running.
-pub async fn serve(listener: Listener, hub: Arc<Hub>) {
+pub async fn serve(listener: Arc<Listener>, hub: Arc<Hub>) {
     let connections = TaskTracker::new();
     loop {
         let stream = tokio::select! {

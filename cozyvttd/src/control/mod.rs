@@ -7,3 +7,4 @@ mod status;
 mod stream;
 
 pub use http::serve;
+pub(crate) use status::headline;

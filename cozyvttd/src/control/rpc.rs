@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cozyvtt_proto::control::{
     AuthLogin, AuthLogout, CallResult, ClientHold, ClientKick, ClientList, ClientRelease,
-    ClientTell, DaemonStatus, DaemonStop, EventPage, EventPoll, LoggedOut, Method, PollParams,
-    Stopping, ToolCall, ToolList, Tools,
+    ClientTell, DaemonReload, DaemonStatus, DaemonStop, EventPage, EventPoll, LoggedOut, Method,
+    PollParams, Stopping, ToolCall, ToolList, Tools,
 };
 use cozyvtt_proto::jsonrpc::{ErrorKind, Request, Response, RpcError};
 use secrecy::SecretString;
@@ -18,6 +18,7 @@ use crate::campaigns::{Trouble, Visit};
 use crate::hub::{Call, Hub};
 use crate::journal::PageError;
 use crate::mcp;
+use crate::reload::reload;
 use crate::session::Session;
 use crate::session::account::Account;
 
@@ -60,8 +61,14 @@ async fn call(request: &Request, hub: &Hub) -> Result<Value, RpcError> {
             params::<DaemonStop>(request)?;
             tracing::info!("asked to stop");
             let draining = hub.running();
-            hub.stop.cancel();
+            hub.leave();
             result::<DaemonStop>(Stopping { draining })
+        }
+        DaemonReload::NAME => {
+            params::<DaemonReload>(request)?;
+            can_begin(hub)?;
+            let reloaded = reload(hub);
+            result::<DaemonReload>(reloaded.map_err(|why| ErrorKind::NotConfigured.error(why))?)
         }
         AuthLogin::NAME => {
             let params = params::<AuthLogin>(request)?;
@@ -137,6 +144,7 @@ fn unknown(method: &str) -> RpcError {
         [
             DaemonStatus::NAME,
             DaemonStop::NAME,
+            DaemonReload::NAME,
             AuthLogin::NAME,
             AuthLogout::NAME,
             ToolList::NAME,

@@ -40,7 +40,7 @@ pub(super) fn status(hub: &Hub) -> Status {
         config_file: config.file.display().to_string(),
         url: url.or_else(|| config.url.clone()),
         clients: hub.clients.count() as u64,
-        idle_exit_s: hub.idle_exit.map(|limit| limit.as_secs()),
+        idle_exit_s: hub.idle_exit().map(|limit| limit.as_secs()),
         hops: hops(hub, &main),
         login: account.map(|account| standing(account.login())),
         budgets: account
@@ -55,6 +55,26 @@ pub(super) fn status(hub: &Hub) -> Status {
             .iter()
             .map(|campaign| other(campaign))
             .collect(),
+    }
+}
+
+/// How the daemon is, in one sentence for systemd's status line.
+pub(crate) fn headline(hub: &Hub) -> String {
+    let hops = hops(hub, &hub.campaigns.main());
+    let first = |state| hops.iter().find(|hop| hop.state == state);
+    if let Some(hop) = first(HopState::Broken) {
+        let fix = hop.fix.as_deref().unwrap_or("see `cozyvttctl status`");
+        return addressed(&format!("{}: {}; {fix}", hop.name, hop.detail)).into_owned();
+    }
+    if let Some(hop) = first(HopState::Waiting) {
+        return format!("on the way to the table; {}: {}", hop.name, hop.detail);
+    }
+    let table = hops.iter().find(|hop| hop.name == "campaign");
+    let table = table.map_or("the table", |hop| hop.detail.as_str());
+    match hub.clients.count() {
+        0 => format!("at {table}; no client"),
+        1 => format!("at {table}; one client"),
+        many => format!("at {table}; {many} clients"),
     }
 }
 
@@ -115,7 +135,7 @@ fn hop(name: &str, state: HopState, detail: impl Into<String>, fix: Option<Strin
 }
 
 fn hops(hub: &Hub, main: &Result<Arc<Campaign>, Trouble>) -> Vec<Hop> {
-    let leaves = hub.idle_exit.map_or_else(String::new, |limit| {
+    let leaves = hub.idle_exit().map_or_else(String::new, |limit| {
         let minutes = limit.as_secs() / 60;
         format!("; leaves after {minutes} min without a client")
     });
@@ -146,7 +166,7 @@ fn hops(hub: &Hub, main: &Result<Arc<Campaign>, Trouble>) -> Vec<Hop> {
             hops.push(campaign(
                 session,
                 "have the account invited to the campaign, or correct campaign_id in the configuration \
-                 and restart cozyvttd",
+                 and run: cozyvttctl reload",
             ));
             hops.push(journal(main));
         }

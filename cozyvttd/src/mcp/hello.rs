@@ -177,10 +177,13 @@ fn is_alone(resend: &Resend, all: &[Resend]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::audit::Audit;
     use crate::campaigns::Campaigns;
     use crate::config::Config;
+    use crate::options::{Options, Source};
     use crate::session::Ground;
     use crate::session::clock::Clock;
 
@@ -192,13 +195,15 @@ mod tests {
             clock: Clock::real(),
             folder: path.to_owned(),
             shared: path.to_owned(),
+            by_word: false,
         };
         let nowhere = path.join("config.toml");
         std::fs::write(&nowhere, "").unwrap();
         let config = Config::resolve(Some(&nowhere), None, &|_| None);
         let campaigns = Campaigns::open(config, ground, "i1", audit.clone());
         let folders = (path.to_owned(), path.to_owned());
-        Hub::new("i1".to_owned(), folders.0, folders.1, campaigns, audit)
+        let source = Source::new(Options::default(), Arc::new(|_| None));
+        Hub::new("i1".to_owned(), folders, campaigns, audit, source)
     }
 
     async fn reply(line: &str) -> (Greeting, String) {

@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::clients::MOST_CLIENTS;
 use crate::hub::Hub;
 use crate::listen::Listener;
+use crate::systemd::Watchdog;
 use hello::{Greeting, Welcomed};
 use line::LineReader;
 use server::Server;
@@ -21,11 +22,12 @@ pub(crate) use server::tool;
 use transport::LineTransport;
 
 /// Accepts clients until the daemon stops, then waits for their calls.
-pub async fn serve(listener: Listener, hub: Arc<Hub>) {
+pub async fn serve(listener: Arc<Listener>, hub: Arc<Hub>, mut watchdog: Watchdog) {
     let connections = TaskTracker::new();
     loop {
         let stream = tokio::select! {
             () = hub.stop.cancelled() => break,
+            () = watchdog.keep_quiet() => continue,
             stream = listener.accept() => stream,
         };
         connections.spawn(converse(stream, Arc::clone(&hub)));

@@ -66,6 +66,18 @@ pub enum AccessProblem {
 }
 
 impl Access {
+    /// Whether the same header fields go along.
+    pub(crate) fn has_same_headers(&self, other: &Self) -> bool {
+        let exposed = |access: &Self| -> Vec<(HeaderName, String)> {
+            access
+                .headers
+                .iter()
+                .map(|(name, value)| (name.clone(), value.expose_secret().to_owned()))
+                .collect()
+        };
+        exposed(self) == exposed(other)
+    }
+
     /// Checks the fields' names and values.
     ///
     /// # Errors

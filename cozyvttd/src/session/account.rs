@@ -65,9 +65,7 @@ impl Account {
             settings.clone(),
             http.clone(),
             Arc::clone(&cookies),
-            ground.clock.clone(),
-            &ground.folder,
-            &ground.shared,
+            &ground,
         );
         let account = Arc::new(Self {
             login: Arc::new(login),

@@ -79,6 +79,9 @@ pub struct Ground {
     /// The folder that all daemons of the user share, whatever their profile: the tally
     /// of sign-ins.
     pub shared: PathBuf,
+    /// A person has named the account just now: what the login would wait for by itself
+    /// before it sends the password is not waited for, but what the server has asked for is.
+    pub by_word: bool,
 }
 
 /// Why it is not a call's turn.

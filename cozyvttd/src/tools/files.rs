@@ -5,11 +5,13 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{Mode, OFlags};
 use thiserror::Error;
 
+use crate::lock::lock;
 use crate::private;
 
 /// Largest file that is read for an upload, in bytes: above CozyVTT's own limit.
@@ -72,11 +74,31 @@ pub(super) struct Document {
     pub(super) content: Vec<u8>,
 }
 
+/// The folders that may be read, hidden ones in them aside. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct ReadFolders(Arc<Mutex<Vec<PathBuf>>>);
+
+impl ReadFolders {
+    /// These.
+    pub fn new(folders: Vec<PathBuf>) -> Self {
+        Self(Arc::new(Mutex::new(folders)))
+    }
+
+    /// These from now on.
+    pub fn replace(&self, folders: Vec<PathBuf>) {
+        *lock(&self.0) = folders;
+    }
+
+    fn now(&self) -> Vec<PathBuf> {
+        lock(&self.0).clone()
+    }
+}
+
 /// Which files may be read and where fetched ones go.
 #[derive(Debug, Clone)]
 pub struct Files {
     /// The folders that may be read.
-    readable: Vec<PathBuf>,
+    readable: ReadFolders,
     /// The folder of the fetched documents.
     downloads: PathBuf,
     home: Option<PathBuf>,
@@ -84,7 +106,7 @@ pub struct Files {
 
 impl Files {
     /// Files below `readable` may be read; fetched ones go to `downloads`.
-    pub fn new(readable: Vec<PathBuf>, downloads: PathBuf, home: Option<PathBuf>) -> Self {
+    pub fn new(readable: ReadFolders, downloads: PathBuf, home: Option<PathBuf>) -> Self {
         Self {
             readable,
             downloads,
@@ -107,15 +129,14 @@ impl Files {
         if !meta.is_file() || kind(&real).is_none() {
             return Err(FileError::NoDocument);
         }
-        let inside = self.readable.iter().any(|folder| {
+        let readable = self.readable.now();
+        let inside = readable.iter().any(|folder| {
             folder
                 .canonicalize()
                 .is_ok_and(|folder| real.strip_prefix(folder).is_ok_and(|rest| !hidden(rest)))
         });
         if !inside {
-            return Err(FileError::NotAllowed {
-                allowed: self.readable.clone(),
-            });
+            return Err(FileError::NotAllowed { allowed: readable });
         }
         if meta.len() > MAX_UPLOAD {
             return Err(FileError::TooLarge);
@@ -263,7 +284,7 @@ mod tests {
             std::fs::write(base.join(file), "text").unwrap();
         }
         let files = Files::new(
-            vec![base.join("games")],
+            ReadFolders::new(vec![base.join("games")]),
             base.join("downloads"),
             Some(base.to_path_buf()),
         );
@@ -355,7 +376,7 @@ mod tests {
         let link = place.dir.path().join("linked");
         symlink(place.dir.path().join("other"), &link).unwrap();
         for downloads in [link.clone(), link.join("campaign")] {
-            let linked = Files::new(vec![], downloads, None);
+            let linked = Files::new(ReadFolders::default(), downloads, None);
             assert!(matches!(
                 linked.keep("d1", "application/pdf", b"x"),
                 Err(FileError::LinkedFolder)

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(50);
 cozyvttd signs in by itself and tries a password that CozyVTT has refused never again. This command has \
 it tried once more, by your word: after the account was mended at the table, after `cozyvttctl logout`, \
 or when the account asks for a second factor. The password is that of the configuration; after a change \
-of the configuration, restart cozyvttd instead.
+of the configuration, say `cozyvttctl reload` instead.
 
 A second factor (six digits of an authenticator, or a backup code) is asked for without being shown, or \
 read from standard input when that is no terminal. The session then lasts for weeks.

@@ -13,6 +13,7 @@ mod login;
 mod logout;
 mod names;
 mod narrate;
+mod reload;
 mod smoke;
 mod status;
 mod stop;
@@ -79,6 +80,7 @@ Examples:
   cozyvttctl clients              who plays along
   cozyvttctl hold                 let nobody but you change anything, until `release`
   cozyvttctl login                sign in by hand, with a second factor if need be
+  cozyvttctl reload               follow a changed configuration
   cozyvttctl stop                 let running calls finish, then stop the daemon
   cozyvttctl demo                 see it all on a practice table, without a server
   cozyvttctl smoke --dry-run      what a check of a live server would do";
@@ -97,6 +99,7 @@ enum Command {
     Login(login::Args),
     Logout(logout::Args),
     Release(charge::ReleaseArgs),
+    Reload(reload::Args),
     Smoke(smoke::Args),
     Stop(stop::Args),
     Tell(charge::TellArgs),
@@ -141,6 +144,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Login(args) => login::run(args, &daemon, &mut screen).await,
         Command::Logout(args) => logout::run(args, &daemon, &mut screen).await,
         Command::Release(args) => charge::release(args, &daemon, &mut screen).await,
+        Command::Reload(args) => reload::run(args, &daemon, &mut screen).await,
         Command::Smoke(args) => smoke::run(args, profile.as_ref(), &mut screen).await,
         Command::Stop(args) => stop::run(args, &daemon, &mut screen).await,
         Command::Tell(args) => charge::tell(args, &daemon, &mut screen).await,

@@ -317,7 +317,7 @@ mod tests {
             "Login rejected (HTTP 401): Invalid email or password. With these credentials no further \
              password attempts will be made.",
             Some(
-                "correct the account in the configuration and restart cozyvttd; if it was mended at the \
+                "correct the account in the configuration and run: cozyvttctl reload; if it was mended at the \
                  table instead, run: cozyvttctl login",
             ),
         );

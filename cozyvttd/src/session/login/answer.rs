@@ -219,7 +219,7 @@ impl Answer {
                 &self,
                 format!(
                     "Login failed HTTP {status}: the server redirects to {}; if that is the table, put its \
-                     address into the configuration (url) and restart cozyvttd",
+                     address into the configuration (url) and run: cozyvttctl reload",
                     self.message
                 ),
             ),

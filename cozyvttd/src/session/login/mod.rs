@@ -14,7 +14,6 @@ mod standing;
 mod tally;
 mod wake;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +24,7 @@ use thiserror::Error;
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
+use super::Ground;
 use super::clock::Clock;
 use super::cookies::Cookies;
 use crate::config::Settings;
@@ -209,22 +209,21 @@ enum Order {
 }
 
 impl Login {
-    /// The login of the account in `settings`. What it knows from an earlier run is in
-    /// `folder`; `shared` is the folder of all profiles of the user.
+    /// The login of the account in `settings`; what it knows from an earlier run is in the
+    /// folders of `ground`.
     pub(super) fn new(
         settings: Settings,
         http: reqwest::Client,
         cookies: Arc<Cookies>,
-        clock: Clock,
-        folder: &Path,
-        shared: &Path,
+        ground: &Ground,
     ) -> Self {
-        let store = Store::new(folder.join("login.json"));
+        let clock = ground.clock.clone();
+        let store = Store::new(ground.folder.join("login.json"));
         let now = clock.wall();
         let record = store.read(now);
-        let turn = Turn::resume(record, &clock);
+        let turn = Turn::resume(record, &clock, ground.by_word);
         Self {
-            tally: Tally::new(shared, settings.url.to_string()),
+            tally: Tally::new(&ground.shared, settings.url.to_string()),
             wake: Wake::new(&clock),
             state: watch::Sender::new(turn.first_state()),
             notice: std::sync::Mutex::default(),
@@ -667,22 +666,26 @@ impl Login {
 }
 
 impl Turn {
-    /// What is known from an earlier run.
-    fn resume(record: Record, clock: &Clock) -> Self {
+    /// What is known from an earlier run. By a person's word only what the server has asked
+    /// for is waited for.
+    fn resume(record: Record, clock: &Clock, by_word: bool) -> Self {
         let now = clock.wall();
         // Waits of the past are at most as long as those that are ever begun.
         let after = |left: Duration| (!left.is_zero()).then(|| clock.after(left.min(LONGEST)));
         let pause = record.hold.as_ref().and_then(|hold| {
+            let asked = after(hold.asked_left(now));
+            let until = after(hold.left(now));
             Some(Pause {
-                until: after(hold.left(now))?,
-                asked: after(hold.asked_left(now)),
+                until: if by_word { asked? } else { until? },
+                asked,
                 reason: hold.reason,
                 why: hold.why.clone(),
             })
         });
         let spacing = record
             .sent_ago(now)
-            .and_then(|ago| SPACING.checked_sub(ago));
+            .and_then(|ago| SPACING.checked_sub(ago))
+            .filter(|_| !by_word);
         Self {
             ready: spacing.and_then(after),
             record,

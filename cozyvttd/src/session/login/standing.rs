@@ -83,13 +83,13 @@ fn wait_fix(reason: LoginReason) -> &'static str {
 pub(super) fn block_fix(reason: LoginReason) -> &'static str {
     match reason {
         LoginReason::Rejected => {
-            "correct the account in the configuration and restart cozyvttd, or, where a client brought it \
-             along, in that client's COZYVTT_* variables and reconnect it; if it was mended at the table \
-             instead, run: cozyvttctl login"
+            "correct the account in the configuration and run: cozyvttctl reload, or, where a client brought \
+             it along, in that client's COZYVTT_* variables and reconnect it; if it was mended at the \
+             table instead, run: cozyvttctl login"
         }
         LoginReason::PasswordChange => {
-            "change the password in CozyVTT's web page, put the new one into the configuration and restart \
-             cozyvttd"
+            "change the password in CozyVTT's web page, put the new one into the configuration and run: \
+             cozyvttctl reload"
         }
         LoginReason::Approval => {
             "have an administrator of the table approve the account, then run: cozyvttctl login"

@@ -4,11 +4,13 @@
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cozyvtt_proto::control::{HopState, NoParams, Status};
 use cozyvtt_table::{Account, Table};
-use cozyvttd::daemon::Options;
+use cozyvttd::options::Options;
+use cozyvttd::systemd::{Notify, Sockets};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
@@ -58,8 +60,13 @@ impl Stage {
             ..Options::default()
         };
         // Nothing of the person's own settings may get into the demo.
-        let daemon = cozyvttd::daemon::Daemon::start(&options, &|_| None)
-            .map_err(|error| failed("the daemon cannot be started", error.to_string()))?;
+        let daemon = cozyvttd::daemon::Daemon::start(
+            options,
+            Arc::new(|_| None),
+            Sockets::default(),
+            Notify::default(),
+        )
+        .map_err(|error| failed("the daemon cannot be started", error.to_string()))?;
         let stop = daemon.stopper();
         let stage = Self {
             table,

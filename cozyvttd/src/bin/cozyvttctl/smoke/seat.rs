@@ -11,7 +11,7 @@ use cozyvttd::journal::Journal;
 use cozyvttd::session::clock::Clock;
 use cozyvttd::session::rest::{Expect, ROUTE_MISSING, Request};
 use cozyvttd::session::{Ground, Session};
-use cozyvttd::tools::files::Files;
+use cozyvttd::tools::files::{Files, ReadFolders};
 use cozyvttd::tools::{Caller, Catalog, Context};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -68,6 +68,7 @@ impl Seat {
             shared: paths::shared_state_dir()
                 .filter(|shared| shared.is_dir())
                 .unwrap_or_else(|| folder.path().to_owned()),
+            by_word: false,
         };
         let (session, worker) = Session::start(settings, journal, ground)
             .map_err(|error| Failure::failed(error.to_string()))?;
@@ -75,7 +76,11 @@ impl Seat {
             session: Arc::clone(&session),
             caller: Arc::new(Caller::default()),
             // No file is read or written: neither kind of run calls such a tool.
-            files: Arc::new(Files::new(Vec::new(), folder.path().to_owned(), None)),
+            files: Arc::new(Files::new(
+                ReadFolders::default(),
+                folder.path().to_owned(),
+                None,
+            )),
         };
         Ok(Self {
             session,
