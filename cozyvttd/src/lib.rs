@@ -3,6 +3,7 @@
 //! Calls flow downwards: `mcp` and `control` are the two faces, `tools` holds
 //! the catalog, `session` the one login and the live link, `journal` the events.
 
+pub mod arguments;
 pub mod audit;
 pub mod campaigns;
 pub mod clients;

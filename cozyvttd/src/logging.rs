@@ -2,7 +2,7 @@
 //! journal, which keeps it by itself.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 use tracing::{Event, Level, Subscriber};
@@ -120,8 +120,13 @@ where
     }
 }
 
+/// The folder of the log's files.
+pub(crate) fn folder(state_dir: &Path) -> PathBuf {
+    state_dir.join("logs")
+}
+
 fn open(state_dir: &Path) -> Result<RollingFileAppender, FileError> {
-    let folder = state_dir.join("logs");
+    let folder = folder(state_dir);
     private::ensure(&folder)?;
     Ok(RollingFileAppender::builder()
         .rotation(Rotation::DAILY)

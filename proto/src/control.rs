@@ -119,6 +119,9 @@ pub struct Status {
     pub sockets: Sockets,
     /// The folder that holds its journal and session.
     pub state_dir: String,
+    /// Where the log goes: `journal` to systemd's, else the folder of its files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
     /// The configuration file that it read, or would read if it were there.
     pub config_file: String,
     /// The instance's address, when one is configured.

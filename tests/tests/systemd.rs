@@ -4,7 +4,6 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result};
 use cozyvtt_table::Table;
@@ -15,6 +14,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use tokio::net::UnixDatagram;
 use tokio::process::{Child, Command};
+use tokio::sync::watch;
 
 /// Where the units are.
 const UNITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd");
@@ -31,7 +31,7 @@ fn has(tool: &str) -> bool {
 
 /// Somebody who hears what the daemon tells systemd.
 struct Listening {
-    heard: Arc<Mutex<Vec<String>>>,
+    heard: watch::Sender<Vec<String>>,
     path: PathBuf,
 }
 
@@ -39,21 +39,21 @@ impl Listening {
     fn at(home: &Home) -> Result<Self> {
         let path = home.path().join("notify");
         let socket = UnixDatagram::bind(&path)?;
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let ears = Arc::clone(&heard);
+        let heard = watch::Sender::new(Vec::new());
+        let ears = heard.clone();
         tokio::spawn(async move {
             let mut datagram = [0; 4096];
             while let Ok(length) = socket.recv(&mut datagram).await {
                 let told = String::from_utf8_lossy(&datagram[..length]);
                 let lines = told.lines().map(str::to_owned);
-                ears.lock().unwrap().extend(lines);
+                ears.send_modify(|heard| heard.extend(lines));
             }
         });
         Ok(Self { heard, path })
     }
 
     fn heard(&self) -> Vec<String> {
-        self.heard.lock().unwrap().clone()
+        self.heard.borrow().clone()
     }
 
     async fn hears(&self, what: &str) -> String {

@@ -13,10 +13,12 @@ use tokio::time::Instant;
 use crate::campaigns::{Campaign, Trouble};
 use crate::config::Origin;
 use crate::hub::{Hub, VERSION};
+use crate::logging;
 use crate::session::Session;
 use crate::session::budget::Use;
 use crate::session::live::Phase;
 use crate::session::login::{Login, LoginState};
+use crate::systemd;
 use crate::time::seconds_to_wait;
 
 /// Looks at every hop.
@@ -37,6 +39,11 @@ pub(super) fn status(hub: &Hub) -> Status {
             control: socket(CONTROL_SOCKET),
         },
         state_dir: hub.state_dir.display().to_string(),
+        log: Some(if systemd::stderr_is_journal() {
+            "journal".to_owned()
+        } else {
+            logging::folder(&hub.state_dir).display().to_string()
+        }),
         config_file: config.file.display().to_string(),
         url: url.or_else(|| config.url.clone()),
         clients: hub.clients.count() as u64,

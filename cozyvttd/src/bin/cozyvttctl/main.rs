@@ -11,12 +11,16 @@ mod events;
 mod failure;
 mod login;
 mod logout;
+mod logs;
 mod names;
 mod narrate;
+mod pages;
+mod programs;
 mod reload;
 mod smoke;
 mod status;
 mod stop;
+mod systemctl;
 mod terminal;
 mod text;
 mod tools;
@@ -79,6 +83,7 @@ Examples:
   cozyvttctl events --follow      watch the table live
   cozyvttctl clients              who plays along
   cozyvttctl hold                 let nobody but you change anything, until `release`
+  cozyvttctl logs --follow        what the daemon writes down
   cozyvttctl login                sign in by hand, with a second factor if need be
   cozyvttctl reload               follow a changed configuration
   cozyvttctl stop                 let running calls finish, then stop the daemon
@@ -91,6 +96,7 @@ enum Command {
     Tools(tools::Args),
     Call(call::Args),
     Clients(clients::Args),
+    Completions(pages::CompletionsArgs),
     Events(events::Args),
     #[cfg(feature = "practice")]
     Demo(demo::Args),
@@ -98,6 +104,8 @@ enum Command {
     Kick(charge::KickArgs),
     Login(login::Args),
     Logout(logout::Args),
+    Logs(logs::Args),
+    Man(pages::ManArgs),
     Release(charge::ReleaseArgs),
     Reload(reload::Args),
     Smoke(smoke::Args),
@@ -135,6 +143,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Status(args) => status::run(args, &daemon, &mut screen).await,
         Command::Tools(args) => tools::run(args, &daemon, &mut screen).await,
         Command::Call(args) => call::run(args, &daemon, &mut screen).await,
+        Command::Completions(args) => pages::completions(&args, &mut screen),
         Command::Clients(args) => clients::run(args, &daemon, &mut screen).await,
         Command::Events(args) => events::run(args, &daemon, &mut screen).await,
         #[cfg(feature = "practice")]
@@ -143,6 +152,8 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Kick(args) => charge::kick(args, &daemon, &mut screen).await,
         Command::Login(args) => login::run(args, &daemon, &mut screen).await,
         Command::Logout(args) => logout::run(args, &daemon, &mut screen).await,
+        Command::Logs(args) => logs::run(args, profile.as_ref(), &daemon, &mut screen).await,
+        Command::Man(args) => pages::man(&args, &mut screen),
         Command::Release(args) => charge::release(args, &daemon, &mut screen).await,
         Command::Reload(args) => reload::run(args, &daemon, &mut screen).await,
         Command::Smoke(args) => smoke::run(args, profile.as_ref(), &mut screen).await,

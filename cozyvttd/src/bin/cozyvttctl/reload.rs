@@ -31,7 +31,7 @@ Examples:
   cozyvttctl reload
   cozyvttd --check-config && cozyvttctl reload")]
 pub(crate) struct Args {
-    /// Print what happened as JSON: {\"taken\": \"at_once\", \"changed\": [\"policy\"]}
+    /// Print what happened as JSON: how the new configuration is `taken`, and what has `changed`
     #[arg(long)]
     json: bool,
 }

@@ -324,7 +324,7 @@ mod tests {
         let text = shown(&status(&[refused]), Layout::test(80));
         let widest = text.lines().map(display_width).max();
         assert!(widest <= Some(80), "{text}");
-        assert!(text.ends_with("run: cozyvttctl login"), "{text}");
+        assert!(text.ends_with("cozyvttctl login"), "{text}");
     }
 
     #[test]

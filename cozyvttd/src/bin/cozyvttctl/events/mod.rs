@@ -1,5 +1,7 @@
 //! `cozyvttctl events`: what happened at the table, and what happens now.
 
+mod kind;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,6 +19,7 @@ use crate::names::Names;
 use crate::narrate::{Line, Tone, narrate};
 use crate::terminal::{BAD, DICE, Layout, QUIET, STRONG, Screen, remark};
 use crate::text::{cut, json_line, plain};
+use kind::Kind;
 
 /// How long a page of the journal may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -37,7 +40,7 @@ and what happened. Text by players is shown without its control characters.
 
 Examples:
   cozyvttctl events
-  cozyvttctl events --follow
+  cozyvttctl events --follow --kind dice,chat,turn
   cozyvttctl events --since 4711 --limit 500 --json
   cozyvttctl events -f --json | jq 'select(.event == \"dice.rolled\").payload'")]
 pub(crate) struct Args {
@@ -52,6 +55,11 @@ pub(crate) struct Args {
     /// Go on with what happens from now on, until interrupted
     #[arg(long, short)]
     follow: bool,
+
+    /// Show only these kinds, separated by commas: dice, chat, turn, session, character, token,
+    /// map, people, system, or an event's whole name
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    kind: Vec<Kind>,
 
     /// Show those of this campaign of the same account, instead of the daemon's own
     #[arg(long, value_name = "ID")]
@@ -81,7 +89,7 @@ impl Source<'_> {
 
 pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Result<Exit, Failure> {
     let limit = args.limit.unwrap_or(100);
-    let mut teller = Teller::new(args.json, screen.layout);
+    let mut teller = Teller::new(args.json, args.kind, screen.layout);
     let source = Source {
         daemon,
         campaign: args.campaign,
@@ -122,16 +130,26 @@ async fn newest(
 ) -> Result<u64, Failure> {
     let page = source.page(0, PAGE).await?;
     let keep = usize::try_from(limit).unwrap_or(usize::MAX);
-    let skipped = page.events.len().saturating_sub(keep);
+    let wanted: Vec<_> = page
+        .events
+        .iter()
+        .filter(|record| teller.wants(record))
+        .collect();
+    let skipped = wanted.len().saturating_sub(keep);
     if page.events.is_empty() {
         remark("Nothing has happened yet: the journal is empty.");
+    } else if wanted.is_empty() {
+        remark(&format!(
+            "None of the newest {} records is of that kind.",
+            page.events.len()
+        ));
     }
     remark_on_memory(&page);
     // The older ones are not shown, but they tell the names of the newer ones.
     for record in &page.events {
         teller.names.learn(record);
     }
-    for record in &page.events[skipped..] {
+    for record in &wanted[skipped..] {
         screen.lines(teller.tell(record))?;
     }
     Ok(page.next_seq)
@@ -146,7 +164,7 @@ async fn onwards(
     teller: &mut Teller,
 ) -> Result<(), Failure> {
     loop {
-        let page = source.page(since, limit.min(PAGE)).await?;
+        let page = source.page(since, teller.page(limit)).await?;
         if page.cursor_reset {
             remark(&format!(
                 "The journal ends at {}, before {since}: it is shown from its beginning.",
@@ -161,13 +179,17 @@ async fn onwards(
         if page.events.is_empty() && !page.cursor_reset {
             remark(&format!("Nothing has happened since {since}."));
         }
-        for record in &page.events {
-            screen.lines(teller.tell(record))?;
-        }
-        let read = u32::try_from(page.events.len()).unwrap_or(u32::MAX);
-        limit = limit.saturating_sub(read);
+        let mut at_the_end = !page.has_more || page.events.is_empty();
         since = page.next_seq;
-        let at_the_end = !page.has_more || read == 0;
+        for (number, record) in page.events.iter().enumerate() {
+            screen.lines(teller.tell(record))?;
+            limit -= u32::from(teller.wants(record));
+            if limit == 0 {
+                since = record.seq;
+                at_the_end &= number + 1 == page.events.len();
+                break;
+            }
+        }
         if at_the_end || limit == 0 {
             remark_on_memory(&page);
             if !at_the_end {
@@ -234,26 +256,58 @@ struct Teller {
     zone: TimeZone,
     names: Names,
     day: Option<Date>,
+    /// Only these are shown; without one all are.
+    kinds: Vec<Kind>,
+    /// The line about the order of a fight that was shown last.
+    order: Option<String>,
 }
 
 impl Teller {
-    fn new(json: bool, layout: Layout) -> Self {
+    fn new(json: bool, kinds: Vec<Kind>, layout: Layout) -> Self {
         Self {
             json,
             layout,
             zone: TimeZone::system(),
             names: Names::default(),
             day: None,
+            kinds,
+            order: None,
+        }
+    }
+
+    /// Whether a record is of a kind that is shown.
+    fn wants(&self, record: &EventRecord) -> bool {
+        self.kinds.is_empty() || self.kinds.iter().any(|kind| kind.has(&record.event))
+    }
+
+    /// How many records are worth asking for when `limit` are to be shown.
+    fn page(&self, limit: u32) -> u32 {
+        if self.kinds.is_empty() {
+            limit.min(PAGE)
+        } else {
+            PAGE
         }
     }
 
     /// The lines about `record`: a date when a new day has begun, then what
-    /// happened, wrapped under itself.
+    /// happened, wrapped under itself. Nothing about one that is not wanted, or that says
+    /// of a fight what was said last: CozyVTT sends the whole order at every small change.
     fn tell(&mut self, record: &EventRecord) -> Vec<String> {
+        let wanted = self.wants(record);
         if self.json {
-            return vec![json_line(record)];
+            return wanted.then(|| json_line(record)).into_iter().collect();
         }
         self.names.learn(record);
+        if !wanted {
+            return Vec::new();
+        }
+        let Line { tone, text } = narrate(record, &self.names);
+        if record.event == "initiative.state" {
+            if self.order.as_ref() == Some(&text) {
+                return Vec::new();
+            }
+            self.order = Some(text.clone());
+        }
         let mut lines = Vec::new();
         let when = moment(record.ts, &self.zone);
         if let Some(when) = when.as_ref().filter(|when| self.day != Some(when.date())) {
@@ -269,7 +323,6 @@ impl Teller {
         );
         let margin = format!("{clock} {:>5}  ", record.seq);
         let column = self.layout.narrower(margin.len());
-        let Line { tone, text } = narrate(record, &self.names);
         let texts = if tone == Tone::Raw {
             let width = column.width.unwrap_or(RAW_WIDTH);
             vec![cut(&text, width, self.layout.ellipsis())]
@@ -331,6 +384,7 @@ mod tests {
             zone: TimeZone::UTC,
             ..Teller::new(
                 json,
+                Vec::new(),
                 Layout {
                     width,
                     unicode: true,
@@ -377,6 +431,35 @@ mod tests {
             shown(&mut teller, &chat(9, 1_796_090_000.0, "late"))[0],
             "Tuesday, 1 December 2026"
         );
+    }
+
+    #[test]
+    fn only_the_wanted_kinds_are_shown_and_the_others_tell_names_all_the_same() {
+        let mut teller = teller(false, Some(80));
+        teller.kinds = vec!["dice".parse().unwrap()];
+        assert!(shown(&mut teller, &chat(1, 0.0, "hello")).is_empty());
+        let cleared = record(2, 0.0, "dice.historyCleared", json!({}));
+        assert_eq!(shown(&mut teller, &cleared).len(), 2);
+        assert_eq!(
+            (
+                teller.page(7),
+                Teller::new(false, Vec::new(), teller.layout).page(7)
+            ),
+            (500, 7)
+        );
+    }
+
+    #[test]
+    fn an_order_that_reads_the_same_is_shown_once() {
+        let mut teller = teller(false, None);
+        let order = |seq, round| {
+            let payload = json!({"isActive": true, "round": round, "currentTurnIndex": 0,
+                "entries": [{"id": "e1", "name": "Goblin", "initiative": 12}]});
+            record(seq, 0.0, "initiative.state", payload)
+        };
+        assert_eq!(shown(&mut teller, &order(1, 1)).len(), 2);
+        assert!(shown(&mut teller, &order(2, 1)).is_empty());
+        assert_eq!(shown(&mut teller, &order(3, 2)).len(), 1);
     }
 
     #[test]
