@@ -2,6 +2,7 @@
 
 mod call;
 mod charge;
+mod client_config;
 mod clients;
 mod daemon;
 #[cfg(feature = "practice")]
@@ -81,6 +82,7 @@ Examples:
   cozyvttctl tools                what agents can do at the table
   cozyvttctl call campaign_get    do one of these things yourself
   cozyvttctl events --follow      watch the table live
+  cozyvttctl client-config cursor what an MCP client has to know
   cozyvttctl clients              who plays along
   cozyvttctl hold                 let nobody but you change anything, until `release`
   cozyvttctl logs --follow        what the daemon writes down
@@ -95,6 +97,7 @@ enum Command {
     Status(status::Args),
     Tools(tools::Args),
     Call(call::Args),
+    ClientConfig(client_config::Args),
     Clients(clients::Args),
     Completions(pages::CompletionsArgs),
     Events(events::Args),
@@ -136,7 +139,8 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
     if let Some(profile) = &profile {
         profile::speak_for(profile.clone());
     }
-    let socket_dir = paths::socket_dir(cli.socket_dir.as_deref(), profile.as_ref())
+    let explicit = cli.socket_dir;
+    let socket_dir = paths::socket_dir(explicit.as_deref(), profile.as_ref())
         .map_err(|error| Failure::usage(error.to_string()))?;
     let daemon = Daemon::new(&socket_dir);
     match cli.command {
@@ -144,6 +148,9 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Tools(args) => tools::run(args, &daemon, &mut screen).await,
         Command::Call(args) => call::run(args, &daemon, &mut screen).await,
         Command::Completions(args) => pages::completions(&args, &mut screen),
+        Command::ClientConfig(args) => {
+            client_config::run(&args, profile.as_ref(), explicit.as_deref(), &mut screen)
+        }
         Command::Clients(args) => clients::run(args, &daemon, &mut screen).await,
         Command::Events(args) => events::run(args, &daemon, &mut screen).await,
         #[cfg(feature = "practice")]
