@@ -81,7 +81,10 @@ async fn the_log_is_shown_with_and_without_a_daemon_and_followed() -> Result<()>
     let line = output.next_line().await?.context("no line")?;
     let line: Value = serde_json::from_str(&line)?;
     assert!(
-        line["from"].as_str().unwrap_or_default().ends_with(".log"),
+        line["from"]
+            .as_str()
+            .unwrap_or_default()
+            .contains("/logs/cozyvttd."),
         "{line}"
     );
     follow.kill().await?;

@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +14,7 @@ use super::features::Features;
 use super::http::{self, ClientError};
 use super::ids::ResourceId;
 use super::login::{Farewell, Login};
-use super::rest::Rest;
+use super::rest::{Expect, Request, Rest, RestError};
 use super::{Ground, Session, keepalive};
 use crate::config::{BaseUrl, Origin, Settings};
 use crate::journal::Journal;
@@ -111,6 +112,30 @@ impl Account {
     /// The login.
     pub fn login(&self) -> &Arc<Login> {
         &self.login
+    }
+
+    /// Whether what answers at the address is a CozyVTT.
+    ///
+    /// # Errors
+    ///
+    /// [`RestError`].
+    pub async fn is_instance(&self) -> Result<bool, RestError> {
+        self.rest.is_instance().await
+    }
+
+    /// The campaigns that the account is in, as `GET /api/campaigns` tells them.
+    ///
+    /// # Errors
+    ///
+    /// [`RestError`].
+    pub async fn campaigns(&self) -> Result<Vec<Value>, RestError> {
+        let request = Request::get(["api", "campaigns"]);
+        let expect = Expect::Has("campaigns");
+        let answer = self.rest.json(&self.login, &request, expect, &|| {});
+        Ok(match answer.await?["campaigns"].take() {
+            Value::Array(campaigns) => campaigns,
+            _ => Vec::new(),
+        })
     }
 
     /// Lets calls that wait for their turn go, each with the word that nothing was

@@ -429,6 +429,21 @@ impl Rest {
             .filter(Value::is_object))
     }
 
+    /// Whether what answers at the address is a CozyVTT (`GET /api/config`, outside of any
+    /// session): proxies of instances up to 1.4 answer `/health` with a page.
+    ///
+    /// # Errors
+    ///
+    /// [`RestError::Http`] and [`RestError::Network`].
+    pub async fn is_instance(&self) -> Result<bool, RestError> {
+        let answer = match self.once(&Request::get(["api", "config"])).await {
+            Err(RestError::Http { status: 404, .. }) => return Ok(false),
+            answer => answer?,
+        };
+        let config = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default();
+        Ok(config["uploadLimits"].is_object())
+    }
+
     /// Whether the session is alive (`GET /api/auth/ping`).
     ///
     /// # Errors

@@ -18,6 +18,7 @@ mod narrate;
 mod pages;
 mod programs;
 mod reload;
+mod setup;
 mod smoke;
 mod status;
 mod stop;
@@ -78,6 +79,7 @@ Exit codes:
   3  the daemon cannot be reached
 
 Examples:
+  cozyvttctl setup                from nothing to a table
   cozyvttctl status               is everything well, and if not, what mends it?
   cozyvttctl tools                what agents can do at the table
   cozyvttctl call campaign_get    do one of these things yourself
@@ -111,6 +113,7 @@ enum Command {
     Man(pages::ManArgs),
     Release(charge::ReleaseArgs),
     Reload(reload::Args),
+    Setup(Box<setup::Args>),
     Smoke(smoke::Args),
     Stop(stop::Args),
     Tell(charge::TellArgs),
@@ -163,6 +166,10 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Man(args) => pages::man(&args, &mut screen),
         Command::Release(args) => charge::release(args, &daemon, &mut screen).await,
         Command::Reload(args) => reload::run(args, &daemon, &mut screen).await,
+        Command::Setup(args) => {
+            let sockets = (socket_dir.as_path(), explicit.is_none());
+            setup::run(*args, profile.as_ref(), sockets, &daemon, &mut screen).await
+        }
         Command::Smoke(args) => smoke::run(args, profile.as_ref(), &mut screen).await,
         Command::Stop(args) => stop::run(args, &daemon, &mut screen).await,
         Command::Tell(args) => charge::tell(args, &daemon, &mut screen).await,

@@ -97,9 +97,11 @@ impl Layout {
             .word_separator(WordSeparator::AsciiSpace)
             .word_splitter(WordSplitter::NoHyphenation)
             .subsequent_indent(&indent);
-        textwrap::wrap(text, options)
+        // A command is copied whole: its first blank is none where lines break.
+        let text = text.replace("cozyvttctl ", "cozyvttctl\u{a0}");
+        textwrap::wrap(&text, options)
             .into_iter()
-            .map(std::borrow::Cow::into_owned)
+            .map(|line| line.replace('\u{a0}', " "))
             .collect()
     }
 }
@@ -192,6 +194,12 @@ mod tests {
             lines,
             ["Say which folder it is in with", "  --socket-dir DIR."]
         );
+    }
+
+    #[test]
+    fn a_command_and_its_first_word_stay_on_one_line() {
+        let lines = Layout::test(40).wrap("Whatever it is, then run: cozyvttctl reload", 0);
+        assert_eq!(lines, ["Whatever it is, then run:", "cozyvttctl reload"]);
     }
 
     #[test]

@@ -92,6 +92,10 @@ pub(crate) fn take(path: &Path, client: Client, name: &str) -> Result<Change, Fa
     };
     if edit::is_empty(&after, client) {
         fs::remove_file(path).map_err(|error| unwritten(path, &error))?;
+        if let Some(folder) = path.parent() {
+            // It was made for the file, if nothing else is in it; else it stays.
+            let _ = fs::remove_dir(folder);
+        }
         return Ok(Change::Deleted);
     }
     let backup = back_up(path, &before)?;
