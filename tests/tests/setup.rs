@@ -8,7 +8,7 @@ use std::process::Stdio;
 use anyhow::{Context as _, Result};
 use cozyvtt_proto::client::Client;
 use cozyvtt_proto::control::{DaemonStatus, DaemonStop, NoParams, Status};
-use cozyvtt_table::{Table, Version};
+use cozyvtt_table::{Person as Somebody, Role, Scene, Table, Version};
 use cozyvtt_tests::agent::{Agent, Era};
 use cozyvtt_tests::daemon::Home;
 use cozyvtt_tests::{PATIENCE, binaries, until};
@@ -406,5 +406,26 @@ async fn where_a_user_manager_runs_the_units_are_installed_and_taken_away_again(
         asked.contains("disable --now cozyvttd.service cozyvttd.socket"),
         "{asked}"
     );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_second_factor_is_asked_for_and_taken_with_one_sign_in() -> Result<()> {
+    let careful = Somebody::new("careful", "Careful").mfa("246810", &["ABCD1234"]);
+    let scene = Scene::default()
+        .person(careful)
+        .main(|campaign| campaign.seats([("careful", Role::Player)]));
+    let table = Table::builder().scene(scene).start().await?;
+    let person = Person::new()?;
+    std::fs::create_dir(person.runtime())?;
+    let told = person.set_up(&table, "careful", &[]).await?;
+    assert_eq!(told.code, Some(1));
+    assert!(told.err.contains("--code"), "{told:?}");
+    let told = person
+        .set_up(&table, "careful", &["--code", "246810"])
+        .await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert_eq!(logins(&table), 2, "one for each run");
+    person.clear(&[None]).await;
     Ok(())
 }

@@ -103,11 +103,9 @@ impl Entry {
     pub(crate) fn snippet(&self, client: Client) -> String {
         let fields = self.fields(client);
         // JSON's texts and lists are YAML's and TOML's as well.
-        let lines = |sign: &str, indent: &str| -> String {
-            fields
-                .iter()
-                .map(|(name, value)| format!("{indent}{name}{sign}{value}\n"))
-                .collect()
+        let lines = |sign: &str, indent: &str| {
+            let line = |(name, value): &(&str, Value)| format!("{indent}{name}{sign}{value}\n");
+            fields.iter().map(line).collect::<Vec<_>>().concat()
         };
         match client.format() {
             Format::Json(key) => {

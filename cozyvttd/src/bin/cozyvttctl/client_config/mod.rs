@@ -99,29 +99,30 @@ pub(crate) fn run(
         })))?;
         return Ok(Exit::Fine);
     }
-    match (&change, &shown) {
-        (Some(change), Some(file)) => {
-            let told = change.told(client, file);
-            screen.line(&format!("{GOOD}{told}{GOOD:#}"))?;
-            if matches!(change, Change::Written { .. }) {
-                remark(client.after());
-            }
+    if let (Some(change), Some(file)) = (&change, &shown) {
+        let told = change.told(client, file);
+        screen.line(&format!("{GOOD}{told}{GOOD:#}"))?;
+        if matches!(change, Change::Written { .. }) {
+            remark(client.after());
         }
-        _ => {
-            screen.line(entry.snippet(client).trim_end())?;
-            if let Some(file) = shown {
-                remark(&format!("For {}. {}", file, client.after()));
-            } else {
-                remark(client.after());
-            }
-            if client == Client::ClaudeCode {
-                let args = entry.args.join(" ");
-                remark(&format!(
-                    "Or: claude mcp add --scope user {} -- {} {args}",
-                    entry.name, entry.command
-                ));
-            }
-        }
+    } else {
+        screen.line(entry.snippet(client).trim_end())?;
+        hint(client, &entry, shown.as_deref());
     }
     Ok(Exit::Fine)
+}
+
+/// Where the lines go, beside them.
+fn hint(client: Client, entry: &Entry, file: Option<&str>) {
+    match file {
+        Some(file) => remark(&format!("For {file}. {}", client.after())),
+        None => remark(client.after()),
+    }
+    if client == Client::ClaudeCode {
+        let args = entry.args.join(" ");
+        remark(&format!(
+            "Or: claude mcp add --scope user {} -- {} {args}",
+            entry.name, entry.command
+        ));
+    }
 }

@@ -112,8 +112,13 @@ pub(super) fn url(args: &Args, before: &Config, asking: Asking) -> Result<BaseUr
     if !asking.can() {
         return parse(&default).map_err(Failure::usage);
     }
-    let text = Text::new("The address of your CozyVTT, as in the browser:")
-        .with_default(&default)
+    let question = Text::new("The address of your CozyVTT, as in the browser:");
+    let question = if default.is_empty() {
+        question
+    } else {
+        question.with_default(&default)
+    };
+    let text = question
         .with_validator(move |text: &str| {
             Ok(match parse(text) {
                 Ok(_) => inquire::validator::Validation::Valid,
@@ -168,8 +173,8 @@ pub(super) fn secret(
         return Ok(Secret::File(path));
     }
     if let Some(command) = &args.password_command {
-        let argv: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-        return Ok(Secret::Command(argv));
+        let words = command.split_whitespace().map(str::to_owned);
+        return Ok(Secret::Command(words.collect()));
     }
     if args.password_stdin {
         let mut text = String::new();

@@ -37,6 +37,7 @@ const TRIES: usize = 3;
 
 /// Set everything up: table, account, campaign, daemon, clients
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(after_help = "\
 Asks for what it does not know, checks each answer against the server, writes the configuration, has \
 systemd start the daemon (or starts it itself where no user manager runs), puts the shim into the clients \

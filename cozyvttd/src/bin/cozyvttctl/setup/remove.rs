@@ -65,7 +65,7 @@ pub(super) async fn run(
         Cleared::Absent => {}
         Cleared::Deleted => account.done.push(format!("{} is removed.", file.display())),
         Cleared::Kept(keys) => {
-            account.left(file, &format!("keys of your own: {}", keys.join(", ")))
+            account.left(file, &format!("keys of your own: {}", keys.join(", ")));
         }
     }
     for name in KEPT.iter().chain([&record::NAME]) {

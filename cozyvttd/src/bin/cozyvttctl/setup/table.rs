@@ -119,7 +119,9 @@ impl Seat {
             Some(LoginReason::SecondFactor) => Ok(Entry::SecondFactor),
             Some(LoginReason::Rejected) => {
                 let tally = &standing.tally;
-                Ok(Entry::Rejected(failure.advise(format!(
+                let rejected =
+                    Failure::failed("CozyVTT takes no such e-mail address with this password");
+                Ok(Entry::Rejected(rejected.advise(format!(
                     "{} of {} sign-ins are used in {} min; CozyVTT locks an address out after five.",
                     tally.sent,
                     tally.limit,
