@@ -18,7 +18,7 @@ pub fn possible() -> bool {
 
 /// The same command among the mounts that a shell script makes first. The process is
 /// the daemon itself, not a shell that waits for it.
-pub(crate) fn behind(command: &Command, mounts: &str) -> tokio::process::Command {
+pub fn behind(command: &Command, mounts: &str) -> tokio::process::Command {
     let mut behind = tokio::process::Command::new("unshare");
     behind
         .args(["-rm", "sh", "-euc"])

@@ -123,6 +123,25 @@ impl Account {
         self.rest.is_instance().await
     }
 
+    /// How far the server's clock is ahead of ours, in seconds, once it has answered.
+    pub fn clock_ahead(&self) -> i64 {
+        self.rest.ahead()
+    }
+
+    /// A look with the kept session alone: no password is sent, and nothing is renewed.
+    ///
+    /// # Errors
+    ///
+    /// [`RestError::Http`] with 401 when the session is none any more, and others.
+    pub async fn look(&self, path: &[&str]) -> Result<Value, RestError> {
+        self.rest.glance(&Request::get(path.to_vec())).await
+    }
+
+    /// Whether a session is kept.
+    pub fn has_kept_session(&self) -> bool {
+        self.cookies.any()
+    }
+
     /// The campaigns that the account is in, as `GET /api/campaigns` tells them.
     ///
     /// # Errors

@@ -444,6 +444,17 @@ impl Rest {
         Ok(config["uploadLimits"].is_object())
     }
 
+    /// The JSON that answers a read with the cookies that there are, whatever they are
+    /// worth: nobody signs in for it.
+    ///
+    /// # Errors
+    ///
+    /// [`RestError`].
+    pub async fn glance(&self, request: &Request<'_>) -> Result<Value, RestError> {
+        let answer = self.once(request).await?;
+        Ok(serde_json::from_slice(&answer.body).unwrap_or_default())
+    }
+
     /// Whether the session is alive (`GET /api/auth/ping`).
     ///
     /// # Errors

@@ -8,6 +8,7 @@ mod daemon;
 #[cfg(feature = "practice")]
 mod demo;
 mod dice;
+mod doctor;
 mod events;
 mod failure;
 mod login;
@@ -18,6 +19,7 @@ mod narrate;
 mod pages;
 mod programs;
 mod reload;
+mod rows;
 mod setup;
 mod smoke;
 mod status;
@@ -81,6 +83,7 @@ Exit codes:
 Examples:
   cozyvttctl setup                from nothing to a table
   cozyvttctl status               is everything well, and if not, what mends it?
+  cozyvttctl doctor               look at every hop, also without a daemon
   cozyvttctl tools                what agents can do at the table
   cozyvttctl call campaign_get    do one of these things yourself
   cozyvttctl events --follow      watch the table live
@@ -102,6 +105,7 @@ enum Command {
     ClientConfig(client_config::Args),
     Clients(clients::Args),
     Completions(pages::CompletionsArgs),
+    Doctor(doctor::Args),
     Events(events::Args),
     #[cfg(feature = "practice")]
     Demo(demo::Args),
@@ -166,6 +170,9 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Man(args) => pages::man(&args, &mut screen),
         Command::Release(args) => charge::release(args, &daemon, &mut screen).await,
         Command::Reload(args) => reload::run(args, &daemon, &mut screen).await,
+        Command::Doctor(args) => {
+            doctor::run(args, profile.as_ref(), &socket_dir, &daemon, &mut screen).await
+        }
         Command::Setup(args) => {
             let sockets = (socket_dir.as_path(), explicit.is_none());
             setup::run(*args, profile.as_ref(), sockets, &daemon, &mut screen).await

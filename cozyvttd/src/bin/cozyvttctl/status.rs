@@ -1,13 +1,13 @@
 //! `cozyvttctl status`: how the daemon is, and what mends what is broken.
 
 use cozyvtt_proto::client::ClientError;
-use cozyvtt_proto::control::{Hop, HopState, NoParams, Status};
+use cozyvtt_proto::control::{HopState, NoParams, Status};
 use serde_json::{Value, json};
-use textwrap::core::display_width;
 
 use crate::daemon::{Daemon, PROMPT, RawStatus, VERSION, mismatch};
 use crate::failure::{Exit, Failure};
-use crate::terminal::{BAD, CARE, GOOD, Layout, QUIET, STRONG, Screen};
+use crate::rows;
+use crate::terminal::{CARE, Layout, QUIET, STRONG, Screen};
 use crate::text::{json_pretty, pad, plain};
 
 /// Show how the daemon is, hop by hop to the table, and what mends a broken hop
@@ -96,7 +96,7 @@ fn report(status: &Status, layout: Layout) -> Vec<String> {
         ));
     }
     lines.push(String::new());
-    lines.extend(hops(&status.hops, layout));
+    lines.extend(rows::lines(&status.hops, layout));
     for other in &status.campaigns {
         let clients = match other.clients {
             0 => "left soon, since no client wants it".to_owned(),
@@ -106,7 +106,7 @@ fn report(status: &Status, layout: Layout) -> Vec<String> {
         let head = format!("Also in campaign {}, {clients}:", plain(&other.id));
         lines.push(String::new());
         lines.extend(layout.wrap(&head, 0));
-        lines.extend(hops(&other.hops, layout));
+        lines.extend(rows::lines(&other.hops, layout));
     }
     lines
 }
@@ -193,42 +193,6 @@ fn facts(status: &Status) -> Vec<(&'static str, String)> {
     ]
 }
 
-fn hops(hops: &[Hop], layout: Layout) -> Vec<String> {
-    let names: Vec<String> = hops.iter().map(|hop| plain(&hop.name)).collect();
-    let name_width = names
-        .iter()
-        .map(|name| display_width(name))
-        .max()
-        .unwrap_or(0);
-    let mut lines = Vec::new();
-    for (hop, name) in hops.iter().zip(&names) {
-        let (style, mark) = match hop.state {
-            HopState::Ok => (GOOD, layout.pick("✓", "ok  ")),
-            HopState::Waiting => (CARE, layout.pick("…", "wait")),
-            HopState::Broken => (BAD, layout.pick("✗", "FAIL")),
-            HopState::Unknown => (CARE, layout.pick("?", "?   ")),
-        };
-        // Two blanks, the mark, a blank, the name, two blanks.
-        let indent = 5 + display_width(mark) + name_width;
-        let column = layout.narrower(indent);
-        let mut texts = column.wrap(&plain(&hop.detail), 0);
-        if let Some(fix) = &hop.fix {
-            let arrow = layout.pick("→", "->");
-            let hang = display_width(arrow) + 1;
-            texts.extend(column.wrap(&format!("{arrow} {}", plain(fix)), hang));
-        }
-        for (number, text) in texts.into_iter().enumerate() {
-            let line = if number == 0 {
-                format!("  {style}{mark}{style:#} {}  {text}", pad(name, name_width))
-            } else {
-                format!("{:indent$}{text}", "")
-            };
-            lines.push(line.trim_end().to_owned());
-        }
-    }
-    lines
-}
-
 /// A length of time in its two largest units.
 fn duration(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -242,6 +206,9 @@ fn duration(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use cozyvtt_proto::control::Hop;
+    use textwrap::core::display_width;
+
     use super::*;
 
     fn hop(name: &str, state: HopState, detail: &str, fix: Option<&str>) -> Hop {

@@ -1,0 +1,246 @@
+//! What is on this machine: the programs, the daemon, its sockets, systemd, the configuration.
+
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::process::Stdio;
+use std::time::Duration;
+
+use cozyvtt_proto::client::ClientError;
+use cozyvtt_proto::control::{Hop, NoParams};
+use cozyvtt_proto::paths::{CONTROL_SOCKET, MCP_SOCKET};
+use cozyvtt_proto::profile;
+use tokio::process::Command;
+use tokio::time::timeout;
+
+use super::{Patient, broken, hint, ok};
+use crate::daemon::{PROMPT, RawStatus, VERSION, mismatch};
+use crate::programs::{self, DAEMON, SHIM};
+use crate::systemctl::{manager_runs, run, systemctl};
+
+/// How long a program may take to say its version.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whether the programs are there, all of one version.
+pub(super) async fn programs(_: &Patient<'_>) -> Vec<Hop> {
+    let mut checks = Vec::new();
+    for name in [DAEMON, SHIM] {
+        let Some(path) = programs::find(name) else {
+            checks.push(broken(
+                name,
+                "is neither beside cozyvttctl nor in PATH",
+                format!(
+                    "install it: `cargo install --path {name}` in the source folder, or the package"
+                ),
+            ));
+            continue;
+        };
+        let mut command = Command::new(&path);
+        command
+            .arg("--version")
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        let said = match timeout(PATIENCE, command.output()).await {
+            Ok(Ok(output)) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it does not answer".to_owned(),
+        };
+        let place = path.display();
+        checks.push(match said.strip_prefix(&format!("{name} ")) {
+            Some(version) if version == VERSION => ok(name, format!("{version}, {place}")),
+            Some(version) => broken(
+                name,
+                format!("{place} is version {version}, and cozyvttctl is {VERSION}"),
+                "install all three programs of one version",
+            ),
+            None => broken(
+                name,
+                format!("{place} does not say its version: {said}"),
+                "install it again",
+            ),
+        });
+    }
+    checks
+}
+
+/// Whether a daemon answers, and is of this version.
+pub(super) async fn daemon(patient: &Patient<'_>) -> Hop {
+    match &patient.status {
+        Some(status) if status.version == VERSION => ok(
+            "running",
+            format!(
+                "cozyvttd {VERSION}, pid {}, {} clients",
+                status.pid, status.clients
+            ),
+        ),
+        Some(status) => broken(
+            "running",
+            mismatch(&status.version),
+            "run: cozyvttctl stop, then start cozyvttd again",
+        ),
+        None => match patient
+            .daemon
+            .try_ask::<RawStatus>(NoParams {}, PROMPT)
+            .await
+        {
+            // It speaks, but not so that this version understands it.
+            Ok(status) => {
+                let version = status["version"]
+                    .as_str()
+                    .unwrap_or("of an unknown version");
+                broken(
+                    "running",
+                    mismatch(version),
+                    "run: cozyvttctl stop, then start cozyvttd again",
+                )
+            }
+            Err(error @ ClientError::Unreachable { .. }) if !patient.daemon.socket().exists() => {
+                let _ = error;
+                hint(
+                    "running",
+                    "no daemon runs; the first client's shim starts it",
+                    Some("to start it now: `cozyvttd &`, or systemctl --user start cozyvttd"),
+                )
+            }
+            Err(error) => {
+                let trouble = patient.daemon.trouble(&error);
+                broken(
+                    "running",
+                    format!("{error}. {}", trouble.finding),
+                    trouble.fix,
+                )
+            }
+        },
+    }
+}
+
+/// Whether folder and sockets are for this user alone.
+pub(super) fn sockets(patient: &Patient<'_>) -> Option<Hop> {
+    let folder = patient.socket_dir;
+    let mut open = Vec::new();
+    for (path, wanted) in [
+        (folder.to_owned(), 0o700),
+        (folder.join(MCP_SOCKET), 0o600),
+        (folder.join(CONTROL_SOCKET), 0o600),
+    ] {
+        let Ok(meta) = path.metadata() else {
+            continue;
+        };
+        let mode = meta.permissions().mode() & 0o777;
+        if meta.uid() != rustix::process::geteuid().as_raw() {
+            return Some(broken(
+                "sockets",
+                format!("{} belongs to another user", path.display()),
+                "choose a folder of your own with COZYVTT_SOCKET_DIR",
+            ));
+        }
+        if mode & 0o077 != 0 {
+            open.push((path, mode, wanted));
+        }
+    }
+    if open.is_empty() {
+        return folder
+            .exists()
+            .then(|| ok("sockets", format!("{} is for you alone", folder.display())));
+    }
+    let told: Vec<String> = open
+        .iter()
+        .map(|(path, mode, _)| format!("{} (mode {mode:04o})", path.display()))
+        .collect();
+    let mends: Vec<String> = open
+        .iter()
+        .map(|(path, _, wanted)| format!("chmod {wanted:o} {}", path.display()))
+        .collect();
+    Some(broken(
+        "sockets",
+        format!("other users can reach {}", told.join(", ")),
+        format!("run: {}", mends.join(" && ")),
+    ))
+}
+
+/// What systemd knows of the daemon, where a user manager runs.
+pub(super) async fn systemd(patient: &Patient<'_>) -> Vec<Hop> {
+    let unit = profile::service(patient.profile);
+    if !manager_runs().await {
+        return vec![ok(
+            "units",
+            "no user manager of systemd runs here; cozyvtt-shim starts the daemon",
+        )];
+    }
+    let shown = systemctl(&[
+        "show",
+        "--property=LoadState,UnitFileState,ActiveState",
+        &unit,
+    ])
+    .await;
+    let shown = shown.unwrap_or_default();
+    let of = |name: &str| {
+        let line = shown.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.strip_prefix('='))
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let (load, file, active) = (of("LoadState"), of("UnitFileState"), of("ActiveState"));
+    let units = if load != "loaded" {
+        broken(
+            "units",
+            format!("systemd knows no {unit}, so the daemon does not start with your session"),
+            "run: cozyvttctl setup",
+        )
+    } else if active == "failed" {
+        broken(
+            "units",
+            format!("{unit} has failed"),
+            format!("see why with `cozyvttctl logs`, then: systemctl --user restart {unit}"),
+        )
+    } else if file != "enabled" {
+        hint(
+            "units",
+            format!("{unit} is not enabled, so it does not start with your session"),
+            Some("run: cozyvttctl setup"),
+        )
+    } else {
+        ok("units", format!("{unit} is enabled and {active}"))
+    };
+    let linger = run("loginctl", &["show-user", "--property=Linger", "--value"]).await;
+    let linger = match linger.as_deref().map(str::trim) {
+        Ok("yes") => ok("linger", "the daemon stays when you log out"),
+        Ok("no") => hint(
+            "linger",
+            "the daemon ends when you log out",
+            Some("if it shall stay: loginctl enable-linger"),
+        ),
+        _ => hint("linger", "loginctl does not say", None),
+    };
+    vec![units, linger]
+}
+
+/// Whether the configuration can be used.
+pub(super) fn configuration(patient: &Patient<'_>) -> Hop {
+    let config = &patient.config;
+    match &config.settings {
+        Ok(settings) => ok(
+            "configuration",
+            format!(
+                "{}: {} at {}",
+                config.file.display(),
+                settings.email,
+                settings.url
+            ),
+        ),
+        Err(_)
+            if patient
+                .status
+                .as_ref()
+                .is_some_and(|status| status.login.is_some()) =>
+        {
+            ok(
+                "configuration",
+                "in the daemon's environment, or brought along by a client",
+            )
+        }
+        Err(problem) => broken(
+            "configuration",
+            problem.to_string(),
+            "run: cozyvttctl setup; or mend the file and run: cozyvttctl reload",
+        ),
+    }
+}

@@ -1,0 +1,387 @@
+//! `cozyvttctl doctor` finds what is broken and names the mend, each time in a set-up that
+//! really is broken.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result};
+use cozyvtt_proto::control::HopState;
+use cozyvtt_table::{Fault, Reply, Table};
+use cozyvtt_tests::daemon::Home;
+use cozyvtt_tests::{binaries, mounts, until};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixListener;
+use tokio::process::Command;
+
+/// What the doctor says.
+#[derive(Debug)]
+struct Findings {
+    code: Option<i32>,
+    checks: Vec<Value>,
+}
+
+impl Findings {
+    fn broken(&self) -> Vec<&str> {
+        let broken = self
+            .checks
+            .iter()
+            .filter(|check| check["state"] == "broken");
+        broken.filter_map(|check| check["name"].as_str()).collect()
+    }
+
+    /// A fault of this name, whose detail and mend hold these words.
+    #[track_caller]
+    fn has(&self, name: &str, detail: &str, fix: &str) {
+        assert_eq!(self.code, Some(1), "{self:#?}");
+        let found = self.checks.iter().any(|check| {
+            let says = |field: &str, words: &str| {
+                check[field].as_str().unwrap_or_default().contains(words)
+            };
+            check["name"] == name
+                && check["state"] == "broken"
+                && says("detail", detail)
+                && says("fix", fix)
+        });
+        assert!(found, "no {name} with {detail:?} and {fix:?} in {self:#?}");
+    }
+}
+
+fn command(home: &Home) -> Command {
+    let mut command = home.command(binaries::control());
+    command
+        .arg("--socket-dir")
+        .arg(home.socket_dir())
+        .env("COZYVTT_STATE_DIR", home.state_dir())
+        .args(["doctor", "--json"]);
+    command
+}
+
+async fn findings(mut command: Command) -> Result<Findings> {
+    let output = command.stdin(Stdio::null()).output().await?;
+    let told: Value = serde_json::from_slice(&output.stdout)
+        .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
+    let checks = told["checks"].as_array().cloned().unwrap_or_default();
+    assert_eq!(told["ok"] == true, output.status.success());
+    Ok(Findings {
+        code: output.status.code(),
+        checks,
+    })
+}
+
+async fn doctor(home: &Home) -> Result<Findings> {
+    findings(command(home)).await
+}
+
+/// A home whose daemon is configured by a file.
+fn home(table: &Table, name: &str, change: impl Fn(String) -> String) -> Result<Home> {
+    let home = Home::empty()?;
+    let account = table.account(name);
+    let text = format!(
+        "url = {:?}\nemail = {:?}\npassword = {:?}\ncampaign_id = {:?}\n",
+        table.url(),
+        account.email,
+        account.password,
+        table.campaign_id()
+    );
+    let folder = home.path().join(".config/cozyvtt");
+    std::fs::create_dir_all(&folder)?;
+    let file = folder.join("config.toml");
+    std::fs::write(&file, change(text))?;
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600))?;
+    Ok(home)
+}
+
+/// Every file below a folder with its content and mode.
+fn tree(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
+    let mut tree = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let mode = path.metadata().map_or(0, |meta| meta.permissions().mode());
+                tree.insert(
+                    path.clone(),
+                    (mode, std::fs::read(&path).unwrap_or_default()),
+                );
+            }
+        }
+    }
+    tree
+}
+
+fn logins(table: &Table) -> usize {
+    table.log().count("POST", "/api/auth/login")
+}
+
+#[tokio::test]
+async fn where_all_is_well_nothing_is_found_and_nothing_is_touched() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| text)?;
+    let daemon = home.start_at_table().await?;
+    let found = doctor(&home).await?;
+    assert_eq!(
+        (found.code, found.broken()),
+        (Some(0), vec![]),
+        "{found:#?}"
+    );
+    assert!(daemon.stop().await?.success());
+    // Without a daemon it looks for itself, and leaves everything as it is.
+    let before = tree(home.path());
+    let found = doctor(&home).await?;
+    assert_eq!(
+        (found.code, found.broken()),
+        (Some(0), vec![]),
+        "{found:#?}"
+    );
+    let alive = found
+        .checks
+        .iter()
+        .any(|check| check["name"] == "login" && check["detail"].to_string().contains("is alive"));
+    assert!(alive, "{found:#?}");
+    assert_eq!(tree(home.path()), before);
+    assert_eq!(logins(&table), 1);
+    let shown = home.ctl(&["doctor"]).await?;
+    let shown = String::from_utf8(shown.stdout)?;
+    assert!(shown.contains("No fault was found."), "{shown}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_found_with_and_without_a_daemon() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| {
+        text.replace("password = \"", "password = \"x")
+    })?;
+    let daemon = home.start().await?;
+    until("it is rejected", || async {
+        let status = home.status().await.ok()?;
+        let login = status.hops.into_iter().find(|hop| hop.name == "login")?;
+        (login.state == HopState::Broken).then_some(())
+    })
+    .await;
+    doctor(&home)
+        .await?
+        .has("login", "rejected", "cozyvttctl reload");
+    assert!(daemon.stop().await?.success());
+    doctor(&home)
+        .await?
+        .has("login", "rejected", "cozyvttctl setup");
+    assert_eq!(logins(&table), 1, "the doctor sends no password");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wrong_address_is_found() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let url = format!("{:?}", table.url());
+    let nobody = home(&table, "dm", |text| {
+        text.replace(&url, "'http://127.0.0.1:9'")
+    })?;
+    doctor(&nobody)
+        .await?
+        .has("server", "cannot be used", "whether the server runs");
+    let unknown = home(&table, "dm", |text| {
+        text.replace(&url, "'http://no.such.host.invalid'")
+    })?;
+    doctor(&unknown)
+        .await?
+        .has("dns", "is not found", "correct url");
+    let elsewhere = format!("'{}/nowhere'", table.url());
+    let stranger = home(&table, "dm", |text| text.replace(&url, &elsewhere))?;
+    doctor(&stranger)
+        .await?
+        .has("server", "is no CozyVTT", "correct url");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_campaign_of_another_account_is_found() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "outsider", |text| text)?;
+    let daemon = home.start().await?;
+    until("the campaign is closed to it", || async {
+        let status = home.status().await.ok()?;
+        let hop = status.hops.into_iter().find(|hop| hop.name == "campaign")?;
+        (hop.state == HopState::Broken).then_some(())
+    })
+    .await;
+    doctor(&home)
+        .await?
+        .has("campaign", "", "have the account invited");
+    assert!(daemon.stop().await?.success());
+    doctor(&home)
+        .await?
+        .has("campaign", "is not in campaign", "cozyvttctl setup");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_socket_that_others_can_reach_is_found() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| text)?;
+    let _daemon = home.start_at_table().await?;
+    let socket = home.socket("mcp.sock");
+    std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o666))?;
+    let mend = format!("chmod 600 {}", socket.display());
+    doctor(&home).await?.has("sockets", "mode 0666", &mend);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_full_disk_is_found() -> Result<()> {
+    if !mounts::possible() {
+        return Ok(());
+    }
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| text)?;
+    std::fs::create_dir_all(home.state_dir())?;
+    let plain = command(&home);
+    let mut full = mounts::behind(
+        plain.as_std(),
+        "mount -t tmpfs -o size=1m,mode=700 none $STATE; dd if=/dev/zero of=$STATE/filler 2>/dev/null || true",
+    );
+    full.env("STATE", home.state_dir());
+    findings(full)
+        .await?
+        .has("disk", "0 MB free", "free some space");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_old_daemon_is_found() -> Result<()> {
+    let home = Home::empty()?;
+    std::fs::create_dir_all(home.socket_dir())?;
+    std::fs::set_permissions(home.socket_dir(), std::fs::Permissions::from_mode(0o700))?;
+    let socket = home.socket("control.sock");
+    let listener = UnixListener::bind(&socket)?;
+    std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))?;
+    // It answers every call as a daemon of long ago would.
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = vec![0; 64 * 1024];
+            let _ = stream.read(&mut request).await;
+            let body =
+                json!({"jsonrpc": "2.0", "id": 1, "result": {"version": "0.0.1"}}).to_string();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+                 connection: close\r\n\r\n",
+                body.len()
+            );
+            let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+        }
+    });
+    doctor(&home)
+        .await?
+        .has("running", "The daemon is version 0.0.1", "cozyvttctl stop");
+    Ok(())
+}
+
+#[tokio::test]
+async fn missing_units_are_found_where_systemd_runs() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| text)?;
+    let bin = home.path().join("bin");
+    std::fs::create_dir(&bin)?;
+    for (name, says) in [("systemctl", "LoadState=not-found"), ("loginctl", "no")] {
+        let script = format!("#!/bin/sh\necho {says}\n");
+        std::fs::write(bin.join(name), script)?;
+        std::fs::set_permissions(bin.join(name), std::fs::Permissions::from_mode(0o755))?;
+    }
+    let mut command = command(&home);
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    let found = findings(command).await?;
+    found.has(
+        "units",
+        "systemd knows no cozyvttd.service",
+        "cozyvttctl setup",
+    );
+    let linger = found.checks.iter().find(|check| check["name"] == "linger");
+    assert!(
+        linger.context("no linger")?["fix"]
+            .to_string()
+            .contains("enable-linger")
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_expired_session_is_found() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| text)?;
+    let daemon = home.start_at_table().await?;
+    assert!(daemon.stop().await?.success());
+    table.forget_sessions();
+    doctor(&home)
+        .await?
+        .has("login", "has expired", "cozyvttctl login");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_clock_that_is_off_is_found() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| text)?;
+    let mut reply = Reply::json(200, &json!({"uploadLimits": {}}));
+    let date = "Tue, 01 Jan 2030 00:00:00 GMT";
+    reply.headers.push(("Date".to_owned(), date.to_owned()));
+    let _later = table
+        .faults()
+        .route("GET", "/api/config", Fault::Answer(reply));
+    doctor(&home)
+        .await?
+        .has("clock", "s behind the server", "timedatectl");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_certificate_of_an_unknown_authority_is_found() -> Result<()> {
+    let table = Table::builder().tls(true).start().await?;
+    let home = home(&table, "dm", |text| text)?;
+    doctor(&home)
+        .await?
+        .has("tls", "nobody whom this machine knows", "ca_file");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_damaged_journal_and_an_open_secret_are_found() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| text)?;
+    std::fs::create_dir_all(home.state_dir())?;
+    std::fs::write(
+        home.state_dir().join("journal-x.sqlite"),
+        "no database at all, but long",
+    )?;
+    std::fs::write(home.state_dir().join("session.json"), "{}")?;
+    let session = home.state_dir().join("session.json");
+    std::fs::set_permissions(&session, std::fs::Permissions::from_mode(0o644))?;
+    let found = doctor(&home).await?;
+    found.has("journal", "is damaged", "start cozyvttd");
+    found.has("secrets", "session.json", "chmod 600");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_whose_shim_has_gone_or_who_sits_elsewhere_is_found() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| text)?;
+    let shim = binaries::shim().display().to_string();
+    let servers = json!({"mcpServers": {
+        "gone": {"command": "/nowhere/cozyvtt-shim"},
+        "elsewhere": {"command": shim, "env": {"COZYVTT_URL": "https://other.example"}},
+        "fine": {"command": shim},
+        "other": {"command": "/nowhere/something-else"},
+    }});
+    std::fs::write(home.path().join(".claude.json"), servers.to_string())?;
+    let found = doctor(&home).await?;
+    found.has("client", "gone in", "client-config");
+    found.has("client", "elsewhere in", "COZYVTT_URL");
+    assert_eq!(found.broken(), ["client", "client"]);
+    Ok(())
+}
