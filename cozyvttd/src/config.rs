@@ -33,6 +33,15 @@ const CREDENTIAL: &str = "cozyvtt-password";
 /// compose file puts an instance.
 const DEFAULT_URL: &str = "http://localhost:8899";
 
+/// The variables that win over the file.
+const VARIABLES: [&str; 5] = [
+    "COZYVTT_URL",
+    "COZYVTT_EMAIL",
+    "COZYVTT_PASSWORD",
+    "COZYVTT_CAMPAIGN_ID",
+    "COZYVTT_CA_FILE",
+];
+
 /// What the daemon needs to know to sit at a table.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -118,13 +127,13 @@ pub enum ConfigProblem {
         path: PathBuf,
     },
     /// No account is configured.
-    #[error("Missing COZYVTT_EMAIL / COZYVTT_PASSWORD environment variables; set them for cozyvttd, or put email and password into {}", path.display())]
+    #[error("Missing COZYVTT_EMAIL / COZYVTT_PASSWORD environment variables; set them for cozyvttd, put email and password into {}, or run: cozyvttctl setup", path.display())]
     MissingCredentials {
         /// The file where they could stand.
         path: PathBuf,
     },
     /// No campaign is configured.
-    #[error("Missing COZYVTT_CAMPAIGN_ID environment variable; set it for cozyvttd, or put campaign_id into {}", path.display())]
+    #[error("Missing COZYVTT_CAMPAIGN_ID environment variable; set it for cozyvttd, put campaign_id into {}, or run: cozyvttctl setup", path.display())]
     MissingCampaign {
         /// The file where it could stand.
         path: PathBuf,
@@ -171,6 +180,8 @@ pub struct Config {
     pub policy: Policy,
     /// After how many minutes without a client the daemon leaves; 0 for never.
     pub idle_exit_minutes: Option<u64>,
+    /// Whether the environment says anything of it.
+    pub uses_environment: bool,
     /// What came out.
     pub settings: Result<Settings, ConfigProblem>,
     /// How a client's offer would get to its instance: there where nothing of an
@@ -193,6 +204,9 @@ impl Config {
         let file = named
             .or_else(|| default_file(profile))
             .unwrap_or_else(|| PathBuf::from("config.toml"));
+        let uses_environment = VARIABLES
+            .iter()
+            .any(|name| environment(name).is_some_and(|value| !value.is_empty()));
         let parsed = match File::read(&file, must_exist) {
             Ok(parsed) => parsed,
             Err(problem) => {
@@ -204,6 +218,7 @@ impl Config {
                     read_folders: Vec::new(),
                     policy: Policy::default(),
                     idle_exit_minutes: None,
+                    uses_environment,
                     settings: Err(problem),
                     open_to_offers: None,
                 };
@@ -249,6 +264,7 @@ impl Config {
             .map(from_home)
             .collect();
         Self {
+            uses_environment,
             read_folders,
             policy: parsed.policy,
             idle_exit_minutes: parsed.idle_exit_minutes,

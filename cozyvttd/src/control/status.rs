@@ -151,7 +151,8 @@ fn hops(hub: &Hub, main: &Result<Arc<Campaign>, Trouble>) -> Vec<Hop> {
         "daemon",
         format!("cozyvttd {VERSION} is up, {running} calls running{leaves}"),
     )];
-    let file = &hub.campaigns.config().file;
+    let config = hub.campaigns.config();
+    let file = &config.file;
     match main {
         Ok(main) => {
             let session = &main.session;
@@ -159,9 +160,10 @@ fn hops(hub: &Hub, main: &Result<Arc<Campaign>, Trouble>) -> Vec<Hop> {
                 Origin::Offered => {
                     "what a client brought along, kept in memory until cozyvttd ends".to_owned()
                 }
-                Origin::Configured if file.exists() => {
+                Origin::Configured if file.exists() && config.uses_environment => {
                     format!("{} and the environment", file.display())
                 }
+                Origin::Configured if file.exists() => file.display().to_string(),
                 Origin::Configured => {
                     format!("the environment; there is no {}", file.display())
                 }

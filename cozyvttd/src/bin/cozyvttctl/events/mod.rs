@@ -250,7 +250,7 @@ fn gone(last: u64) -> Failure {
 }
 
 /// Puts records into lines.
-struct Teller {
+pub(crate) struct Teller {
     json: bool,
     layout: Layout,
     zone: TimeZone,
@@ -263,7 +263,7 @@ struct Teller {
 }
 
 impl Teller {
-    fn new(json: bool, kinds: Vec<Kind>, layout: Layout) -> Self {
+    pub(crate) fn new(json: bool, kinds: Vec<Kind>, layout: Layout) -> Self {
         Self {
             json,
             layout,
@@ -292,7 +292,7 @@ impl Teller {
     /// The lines about `record`: a date when a new day has begun, then what
     /// happened, wrapped under itself. Nothing about one that is not wanted, or that says
     /// of a fight what was said last: CozyVTT sends the whole order at every small change.
-    fn tell(&mut self, record: &EventRecord) -> Vec<String> {
+    pub(crate) fn tell(&mut self, record: &EventRecord) -> Vec<String> {
         let wanted = self.wants(record);
         if self.json {
             return wanted.then(|| json_line(record)).into_iter().collect();

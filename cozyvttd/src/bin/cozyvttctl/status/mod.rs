@@ -1,5 +1,7 @@
 //! `cozyvttctl status`: how the daemon is, and what mends what is broken.
 
+mod watch;
+
 use cozyvtt_proto::client::ClientError;
 use cozyvtt_proto::control::{HopState, NoParams, Status};
 use serde_json::{Value, json};
@@ -17,15 +19,23 @@ Exit codes: 0 nothing is broken, 1 a hop is broken, 3 the daemon cannot be reach
 
 Examples:
   cozyvttctl status
+  cozyvttctl status --watch
   cozyvttctl status --json | jq -r '.hops[] | select(.state == \"broken\") | .fix'
   cozyvttctl --socket-dir /run/user/1000/cozyvtt/evening status")]
 pub(crate) struct Args {
     /// Print the daemon's answer as JSON, with `reachable` added; without a daemon, why and what to do
     #[arg(long)]
     json: bool,
+
+    /// Show it live, with budgets, clients and the newest events, until q is pressed
+    #[arg(long, short, conflicts_with = "json")]
+    watch: bool,
 }
 
 pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Result<Exit, Failure> {
+    if args.watch {
+        return watch::watch(daemon).await;
+    }
     let answer = match daemon.try_ask::<RawStatus>(NoParams {}, PROMPT).await {
         Ok(answer) => answer,
         Err(

@@ -1,0 +1,359 @@
+//! `status --watch`: the hops, the budgets, the clients and the newest events, as they
+//! change, on a screen of its own.
+
+use std::collections::VecDeque;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use anstream::ColorChoice;
+use cozyvtt_proto::control::{
+    BudgetUse, ClientList, DaemonStatus, EventPoll, NoParams, PollParams, Status,
+};
+use crossterm::event::{Event, EventStream, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::terminal::{
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+    enable_raw_mode, size,
+};
+use crossterm::{cursor, queue};
+use futures_util::StreamExt as _;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::{headline, rows};
+use crate::clients;
+use crate::daemon::{Daemon, PROMPT};
+use crate::events::Teller;
+use crate::failure::{Exit, Failure};
+use crate::terminal::{BAD, CARE, GOOD, Layout, QUIET, STRONG};
+use crate::text::{cut, pad, plain};
+
+/// How often the daemon is asked.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Most events that are kept for a screen.
+const EVENTS: usize = 200;
+
+/// Clients that are shown before the rest is counted.
+const CLIENTS: usize = 5;
+
+/// Columns of a budget's bar.
+const BAR: usize = 16;
+
+/// Shows it until somebody presses q.
+pub(super) async fn watch(daemon: &Daemon) -> Result<Exit, Failure> {
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return Err(Failure::usage("--watch needs a terminal").advise(
+            "A program reads `cozyvttctl status --json`, and `cozyvttctl events --follow --json`.",
+        ));
+    }
+    let mut view = View::default();
+    let mut screen = FullScreen::enter()?;
+    let mut keys = EventStream::new();
+    let mut due = interval(LOOK);
+    due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = due.tick() => view.look(daemon).await,
+            key = keys.next() => match key {
+                Some(Ok(Event::Key(key))) if key.kind == KeyEventKind::Press => {
+                    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+                    match key.code {
+                        KeyCode::Char('q') | KeyCode::Esc => return Ok(Exit::Fine),
+                        KeyCode::Char('c') if control => return Ok(Exit::Fine),
+                        _ => {}
+                    }
+                }
+                Some(Ok(Event::Resize(..))) => screen.forget(),
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Ok(Exit::Fine),
+            },
+        }
+        screen.draw(&view)?;
+    }
+}
+
+/// The terminal while it is ours; it is as it was when this value goes.
+struct FullScreen {
+    shown: Vec<String>,
+    colours: bool,
+}
+
+impl FullScreen {
+    fn enter() -> io::Result<Self> {
+        enable_raw_mode()?;
+        let screen = Self {
+            shown: Vec::new(),
+            colours: anstream::AutoStream::choice(&io::stdout()) != ColorChoice::Never,
+        };
+        let mut out = io::stdout();
+        queue!(out, EnterAlternateScreen, cursor::Hide)?;
+        out.flush()?;
+        Ok(screen)
+    }
+
+    /// Draws everything the next time.
+    fn forget(&mut self) {
+        self.shown.clear();
+    }
+
+    /// Draws what is another line than before.
+    fn draw(&mut self, view: &View) -> io::Result<()> {
+        let (width, height) = size().unwrap_or((80, 24));
+        let layout = Layout {
+            width: Some(usize::from(width).max(40)),
+            ..Layout::of_stdout()
+        };
+        let lines = view.lines(layout, usize::from(height));
+        if lines == self.shown {
+            return Ok(());
+        }
+        let mut out = io::stdout();
+        if self.shown.is_empty() {
+            queue!(out, Clear(ClearType::All))?;
+        }
+        for (row, line) in lines.iter().enumerate() {
+            if self.shown.get(row) == Some(line) {
+                continue;
+            }
+            let row = u16::try_from(row).unwrap_or(u16::MAX);
+            queue!(out, cursor::MoveTo(0, row), Clear(ClearType::CurrentLine))?;
+            if self.colours {
+                write!(out, "{line}")?;
+            } else {
+                write!(out, "{}", anstream::adapter::strip_str(line))?;
+            }
+        }
+        if lines.len() < self.shown.len() {
+            let below = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+            queue!(
+                out,
+                cursor::MoveTo(0, below),
+                Clear(ClearType::FromCursorDown)
+            )?;
+        }
+        out.flush()?;
+        self.shown = lines;
+        Ok(())
+    }
+}
+
+impl Drop for FullScreen {
+    fn drop(&mut self) {
+        let mut out = io::stdout();
+        // There is no better place to complain than the one that does not work.
+        let _ = queue!(out, cursor::Show, LeaveAlternateScreen);
+        let _ = out.flush();
+        let _ = disable_raw_mode();
+    }
+}
+
+/// What is shown.
+#[derive(Default)]
+struct View {
+    status: Option<Status>,
+    clients: Vec<cozyvtt_proto::control::ClientInfo>,
+    /// Why nobody answers, when nobody does.
+    gone: Option<(String, String)>,
+    /// The newest records.
+    events: VecDeque<cozyvtt_proto::event::EventRecord>,
+    /// The run that they are of, and the last of their numbers.
+    instance: String,
+    since: u64,
+}
+
+impl View {
+    /// Asks the daemon.
+    async fn look(&mut self, daemon: &Daemon) {
+        let status = match daemon.try_ask::<DaemonStatus>(NoParams {}, PROMPT).await {
+            Ok(status) => status,
+            Err(error) => {
+                let trouble = daemon.trouble(&error);
+                self.gone = Some((format!("{error}. {}", trouble.finding), trouble.fix));
+                return;
+            }
+        };
+        self.gone = None;
+        if status.instance != self.instance {
+            self.instance.clone_from(&status.instance);
+            self.events.clear();
+            self.since = 0;
+        }
+        self.status = Some(status);
+        if let Ok(there) = daemon.try_ask::<ClientList>(NoParams {}, PROMPT).await {
+            self.clients = there.clients;
+        }
+        let params = PollParams {
+            since: self.since,
+            limit: 500,
+            campaign: None,
+        };
+        // Without a configuration there are none.
+        if let Ok(page) = daemon.try_ask::<EventPoll>(params, PROMPT).await {
+            self.since = page.next_seq;
+            self.events.extend(page.events);
+            while self.events.len() > EVENTS {
+                self.events.pop_front();
+            }
+        }
+    }
+
+    /// The screen, line by line, at most `height` of them.
+    fn lines(&self, layout: Layout, height: usize) -> Vec<String> {
+        let width = layout.width.unwrap_or(80);
+        let foot = format!("{QUIET}q leaves{QUIET:#}");
+        if let Some((why, fix)) = &self.gone {
+            let mut lines = vec![format!("{BAD}No daemon answers.{BAD:#}")];
+            lines.extend(layout.wrap(&plain(why), 2));
+            lines.extend(layout.wrap(&format!("{} {}", layout.pick("→", "->"), plain(fix)), 2));
+            lines.push(String::new());
+            lines.extend(layout.wrap("This screen goes on as soon as one is there.", 0));
+            lines.truncate(height.saturating_sub(1));
+            lines.push(foot);
+            return lines;
+        }
+        let Some(status) = &self.status else {
+            return vec!["…".to_owned()];
+        };
+        let mut lines: Vec<String> = layout
+            .wrap(&headline(status), 0)
+            .into_iter()
+            .map(|line| format!("{STRONG}{line}{STRONG:#}"))
+            .collect();
+        lines.extend(rows::lines(&status.hops, layout));
+        lines.push(section("budgets", layout));
+        lines.extend(status.budgets.iter().map(|budget| bar(budget, layout)));
+        lines.push(section(&format!("clients {}", self.clients.len()), layout));
+        lines.extend(self.clients.iter().take(CLIENTS).map(|client| {
+            let last = client.last_call.as_ref();
+            let last =
+                last.map_or_else(String::new, |call| format!(", last {}", plain(&call.tool)));
+            let told = format!(
+                "  {} {}, {} calls, {} waiting{last}",
+                pad(&cut(&clients::label(client), 20, layout.ellipsis()), 20),
+                clients::state(client),
+                client.calls,
+                client.waiting,
+            );
+            cut(&told, width, layout.ellipsis())
+        }));
+        if let Some(more @ 1..) = self.clients.len().checked_sub(CLIENTS) {
+            lines.push(format!("  and {more} more: `cozyvttctl clients`"));
+        }
+        lines.push(section("events", layout));
+        let room = height.saturating_sub(lines.len() + 1);
+        let mut teller = Teller::new(false, Vec::new(), layout);
+        let told: Vec<String> = self
+            .events
+            .iter()
+            .flat_map(|record| teller.tell(record))
+            .collect();
+        let newest = told.len().saturating_sub(room);
+        lines.extend(told.into_iter().skip(newest));
+        lines.truncate(height.saturating_sub(1));
+        lines.push(foot);
+        lines
+    }
+}
+
+/// A heading with a line behind it.
+fn section(name: &str, layout: Layout) -> String {
+    let width = layout.width.unwrap_or(80);
+    let rule = layout
+        .pick("─", "-")
+        .repeat(width.saturating_sub(name.len() + 1));
+    format!("{QUIET}{name} {rule}{QUIET:#}")
+}
+
+/// How much of a budget is used.
+fn bar(budget: &BudgetUse, layout: Layout) -> String {
+    let part =
+        |of: u64| usize::try_from(budget.used.min(of) * BAR as u64 / of.max(1)).unwrap_or(BAR);
+    let used = part(budget.of);
+    let style = if budget.wait_s > 0 {
+        BAD
+    } else if used * 4 > BAR * 3 {
+        CARE
+    } else {
+        GOOD
+    };
+    let wait = match budget.wait_s {
+        0 => String::new(),
+        seconds => format!(", the next waits {seconds} s"),
+    };
+    format!(
+        "  {} {style}{}{style:#}{QUIET}{}{QUIET:#} {} of {} in {} s{wait}",
+        pad(&plain(&budget.name), 9),
+        layout.pick("█", "#").repeat(used),
+        layout.pick("░", ".").repeat(BAR - used),
+        budget.used,
+        budget.of,
+        budget.window_s,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use textwrap::core::display_width;
+
+    use super::*;
+
+    fn view() -> View {
+        let status = json!({
+            "version": "0.1.0", "instance": "i", "pid": 1, "uptime_s": 60,
+            "sockets": {"mcp": "m", "control": "c"}, "state_dir": "s", "config_file": "f",
+            "url": "https://table.example", "clients": 1,
+            "hops": [{"name": "login", "state": "ok", "detail": "signed in as Dana"}],
+            "budgets": [{"name": "rolls", "used": 14, "of": 28, "window_s": 60, "wait_s": 0}],
+        });
+        let client = json!({"number": 1, "name": "claude-code", "calls": 3, "waiting": 0, "state": "active"});
+        let event = |seq: u64| {
+            json!({"seq": seq, "ts": 0.0, "event": "chat.message", "generation": 1,
+                "payload": {"userName": "Paul", "content": format!("line {seq}"), "type": "PLAYER"}})
+        };
+        View {
+            status: serde_json::from_value(status).unwrap(),
+            clients: vec![serde_json::from_value(client).unwrap()],
+            events: (1..50)
+                .map(|seq| serde_json::from_value(event(seq)).unwrap())
+                .collect(),
+            ..View::default()
+        }
+    }
+
+    fn shown(view: &View, width: usize, height: usize) -> Vec<String> {
+        let lines = view.lines(Layout::test(width), height);
+        let plain = |line: &String| anstream::adapter::strip_str(line).to_string();
+        lines.iter().map(plain).collect()
+    }
+
+    #[test]
+    fn everything_fits_a_small_terminal_and_the_newest_events_are_at_the_end() {
+        let lines = shown(&view(), 80, 24);
+        assert_eq!(lines.len(), 24, "{lines:#?}");
+        assert!(
+            lines.iter().all(|line| display_width(line) <= 80),
+            "{lines:#?}"
+        );
+        assert!(lines[0].starts_with("All is well"), "{lines:#?}");
+        assert!(
+            lines
+                .iter()
+                .any(|line| line.contains("████████░░░░░░░░ 14 of 28"))
+        );
+        assert!(lines.iter().any(|line| line.contains("claude-code")));
+        assert!(lines[22].ends_with("Paul: line 49"), "{lines:#?}");
+        assert_eq!(lines[23], "q leaves");
+    }
+
+    #[test]
+    fn a_daemon_that_has_gone_is_told_with_the_mend() {
+        let mut gone = view();
+        gone.gone = Some(("nobody".to_owned(), "Start it with `cozyvttd`.".to_owned()));
+        let lines = shown(&gone, 40, 10);
+        assert!(lines[0].contains("No daemon answers"));
+        assert!(
+            lines.iter().any(|line| line.contains("`cozyvttd`")),
+            "{lines:#?}"
+        );
+    }
+}
