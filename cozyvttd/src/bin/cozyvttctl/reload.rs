@@ -37,11 +37,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Result<Exit, Failure> {
-    let before = daemon.ask::<RawStatus>(NoParams {}, PROMPT).await?;
-    let reloaded = daemon.ask::<DaemonReload>(NoParams {}, PROMPT).await?;
-    if reloaded.taken == Taken::WithAnotherRun {
-        begun(daemon, before.get("instance")).await?;
-    }
+    let reloaded = reload(daemon).await?;
     if args.json {
         screen.line(&json_line(&json!(reloaded)))?;
     } else {
@@ -54,6 +50,20 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
         )?;
     }
     Ok(Exit::Fine)
+}
+
+/// Has the configuration read again, and waits for another run where one begins.
+///
+/// # Errors
+///
+/// It is refused, or the other run has not begun in time.
+pub(crate) async fn reload(daemon: &Daemon) -> Result<Reloaded, Failure> {
+    let before = daemon.ask::<RawStatus>(NoParams {}, PROMPT).await?;
+    let reloaded = daemon.ask::<DaemonReload>(NoParams {}, PROMPT).await?;
+    if reloaded.taken == Taken::WithAnotherRun {
+        begun(daemon, before.get("instance")).await?;
+    }
+    Ok(reloaded)
 }
 
 fn told(reloaded: &Reloaded) -> String {

@@ -24,6 +24,7 @@ use crate::client_config::entry::{Entry as ClientEntry, Wishes};
 use crate::client_config::file::{self, Change};
 use crate::daemon::Daemon;
 use crate::failure::{Exit, Failure};
+use crate::reload::reload;
 use crate::systemctl;
 use crate::terminal::{GOOD, QUIET, Screen, remark};
 use crate::text::{json_pretty, plain};
@@ -315,7 +316,7 @@ async fn bring_up(
     }
     seat.hand_over(place.state_dir)?;
     if runs {
-        start::reload(daemon).await?;
+        reload(daemon).await?;
         steps.done(screen, "The daemon follows the new configuration")
     } else {
         start::spawn(place.profile, place.socket_dir, daemon).await?;

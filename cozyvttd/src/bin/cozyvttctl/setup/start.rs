@@ -5,9 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use cozyvtt_proto::control::{
-    DaemonReload, DaemonStatus, DaemonStop, HopState, NoParams, Status, Taken,
-};
+use cozyvtt_proto::control::{DaemonStatus, DaemonStop, HopState, NoParams, Status};
 use cozyvtt_proto::profile::Profile;
 use tokio::process::Command;
 use tokio::time::sleep;
@@ -30,31 +28,6 @@ pub(super) async fn runs(daemon: &Daemon) -> bool {
         .try_ask::<DaemonStatus>(NoParams {}, PROMPT)
         .await
         .is_ok()
-}
-
-/// Makes a daemon that runs follow the configuration.
-///
-/// # Errors
-///
-/// It refuses, or does not begin anew in time.
-pub(super) async fn reload(daemon: &Daemon) -> Result<(), Failure> {
-    let before = daemon.ask::<DaemonStatus>(NoParams {}, PROMPT).await?;
-    let reloaded = daemon.ask::<DaemonReload>(NoParams {}, PROMPT).await?;
-    if reloaded.taken != Taken::WithAnotherRun {
-        return Ok(());
-    }
-    let deadline = Instant::now() + PATIENCE;
-    while Instant::now() < deadline {
-        let status = daemon.try_ask::<DaemonStatus>(NoParams {}, PROMPT).await;
-        if status.is_ok_and(|status| status.instance != before.instance) {
-            return Ok(());
-        }
-        sleep(LOOK).await;
-    }
-    Err(
-        Failure::failed("cozyvttd was told to begin anew, and has not in time")
-            .advise("A call may take long to finish: wait, then ask `cozyvttctl status`."),
-    )
 }
 
 /// Stops a daemon that runs, and waits until it has gone.
