@@ -72,6 +72,7 @@ impl Daemon {
             Some(folder) => folder.to_owned(),
             None => options.socket_dir()?,
         };
+        let activated = handed_over.folder().is_some();
         let mut locks = vec![FolderLock::take(&state_dir)?];
         // One folder for both is locked once.
         if socket_dir != state_dir {
@@ -97,6 +98,7 @@ impl Daemon {
             state_dir,
             source: Source::new(options, environment),
             notify,
+            activated,
         };
         let leave = CancellationToken::new();
         let first = Next {

@@ -48,6 +48,8 @@ pub struct Hub {
     next: Mutex<Option<Next>>,
     /// Where the configuration comes from.
     pub source: Source,
+    /// systemd holds the sockets.
+    pub activated: bool,
     /// Cancelled when everything else has left: until then the control socket
     /// answers, so that a program can see when the daemon has gone.
     pub gone: CancellationToken,
@@ -109,6 +111,7 @@ impl Hub {
             leave,
             next: Mutex::default(),
             source,
+            activated: false,
             gone: CancellationToken::new(),
             catalog: Catalog::default(),
             idle_exit: watch::Sender::new(None),
@@ -124,6 +127,12 @@ impl Hub {
             leave: leave.clone(),
             ..self
         }
+    }
+
+    /// The same for a daemon whose sockets are systemd's, or are not.
+    #[must_use]
+    pub fn activated(self, activated: bool) -> Self {
+        Self { activated, ..self }
     }
 
     /// The same for a daemon that leaves once it has had no client for so long.

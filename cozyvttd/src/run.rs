@@ -40,6 +40,8 @@ pub(crate) struct Place {
     pub source: Source,
     /// Who hears how the daemon is.
     pub notify: Notify,
+    /// systemd holds the sockets.
+    pub activated: bool,
 }
 
 /// The sockets, bound for as long as somebody holds them.
@@ -80,7 +82,8 @@ impl Run {
         let folders = (place.socket_dir.clone(), place.state_dir.clone());
         let source = place.source.clone();
         let hub = Hub::new(instance, folders, campaigns, audit, source);
-        let hub = Arc::new(hub.until(leave).leaving_after(idle_exit));
+        let hub = hub.until(leave).activated(place.activated);
+        let hub = Arc::new(hub.leaving_after(idle_exit));
         tokio::spawn(leave_when_idle(Arc::clone(&hub)));
         tokio::spawn(systemd::tell_standing(Arc::clone(&hub), place.notify));
         let watchdog = place.notify.watchdog();

@@ -119,6 +119,9 @@ pub struct Status {
     pub sockets: Sockets,
     /// The folder that holds its journal and session.
     pub state_dir: String,
+    /// systemd holds its sockets, and starts it whenever somebody connects.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub activated: bool,
     /// Where the log goes: `journal` to systemd's, else the folder of its files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,

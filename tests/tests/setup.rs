@@ -429,3 +429,28 @@ async fn a_second_factor_is_asked_for_and_taken_with_one_sign_in() -> Result<()>
     person.clear(&[None]).await;
     Ok(())
 }
+
+#[tokio::test]
+async fn without_a_daemon_the_session_is_ended_as_well() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let person = Person::new()?;
+    std::fs::create_dir(person.runtime())?;
+    let told = person.set_up(&table, "dm", &["--no-roll"]).await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let control = person.control(None);
+    control.call::<DaemonStop>(NoParams {}, PATIENCE).await?;
+    until("the daemon has gone", || async {
+        person.status().await.is_err().then_some(())
+    })
+    .await;
+    let told = person.ctl(&["setup", "--remove", "--json"], "").await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let done: Value = serde_json::from_str(&told.out)?;
+    assert!(
+        done["removed"].to_string().contains("ended at the server"),
+        "{done}"
+    );
+    assert_eq!(table.log().count("POST", "/api/auth/logout"), 1);
+    assert_eq!(logins(&table), 1);
+    Ok(())
+}

@@ -131,6 +131,11 @@ async fn clients_that_come_before_the_daemon_are_served_when_it_is_there() -> Re
     );
     let stopped = home.ctl(&["stop"]).await?;
     assert!(stopped.status.success());
+    let told = String::from_utf8(stopped.stderr)?;
+    assert!(
+        told.contains("systemd starts it again with the next client"),
+        "{told}"
+    );
     assert!(process.wait().await?.success());
     // They are systemd's, which goes on listening.
     assert!(home.socket("mcp.sock").exists() && home.socket("control.sock").exists());

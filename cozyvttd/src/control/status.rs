@@ -39,6 +39,7 @@ pub(super) fn status(hub: &Hub) -> Status {
             control: socket(CONTROL_SOCKET),
         },
         state_dir: hub.state_dir.display().to_string(),
+        activated: hub.activated,
         log: Some(if systemd::stderr_is_journal() {
             "journal".to_owned()
         } else {

@@ -37,6 +37,8 @@ pub(crate) struct Args {
 enum End {
     /// Nobody answers.
     Gone,
+    /// It has gone, and systemd listens in its place.
+    Awaited,
     /// Another run answers: somebody, or systemd for its socket, started it.
     Restarted,
     /// The same run still answers.
@@ -52,7 +54,15 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
             many => format!("{many} calls are still running and will be finished first."),
         });
     }
-    let end = watch(daemon, before.get("instance")).await;
+    let end = if before
+        .get("activated")
+        .is_some_and(|activated| activated == true)
+    {
+        // To ask it would be to start it again.
+        ended(before.get("pid").and_then(Value::as_u64)).await
+    } else {
+        watch(daemon, before.get("instance")).await
+    };
     if args.json {
         screen.line(&json_line(&json!({
             "stopped": end != End::StillThere,
@@ -70,14 +80,17 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
         .map_or_else(|| "?".into(), |pid| plain(&pid.to_string()));
     match end {
         End::Gone => screen.line(&format!("{GOOD}cozyvttd (pid {pid}) has stopped.{GOOD:#}"))?,
+        End::Awaited => {
+            screen.line(&format!("{GOOD}cozyvttd (pid {pid}) has stopped.{GOOD:#}"))?;
+            remark(
+                "systemd starts it again with the next client; to keep it down: systemctl --user stop \
+                 cozyvttd.socket cozyvttd.service (with @NAME of a profile).",
+            );
+        }
         End::Restarted => {
             screen.line(&format!(
                 "{GOOD}cozyvttd (pid {pid}) has stopped,{GOOD:#} and another one has been started since."
             ))?;
-            remark(
-                "If systemd holds the socket, it starts the daemon whenever somebody connects; \
-                 `systemctl --user stop cozyvttd.socket` ends that.",
-            );
         }
         End::StillThere => {
             return Err(Failure::failed(format!(
@@ -91,6 +104,24 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
         }
     }
     Ok(Exit::Fine)
+}
+
+/// Waits until a process is no more.
+async fn ended(pid: Option<u64>) -> End {
+    let Some(pid) = pid else {
+        return End::StillThere;
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while Instant::now() < deadline {
+        // Behind the name in parentheses: Z for one that nobody has taken note of yet.
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
+        if state.is_empty() || state.starts_with(['Z', 'X']) {
+            return End::Awaited;
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+    End::StillThere
 }
 
 async fn watch(daemon: &Daemon, instance: Option<&Value>) -> End {

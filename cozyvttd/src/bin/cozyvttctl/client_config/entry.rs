@@ -82,13 +82,18 @@ impl Entry {
             args.push("--read-only".to_owned());
         }
         Ok(Self {
-            name: profile.map_or_else(
-                || "cozyvtt".to_owned(),
-                |profile| format!("cozyvtt-{}", profile.as_str()),
-            ),
+            name: Self::name_for(profile),
             command: text(shim)?,
             args,
         })
+    }
+
+    /// The name of the entry for the daemon of `profile`.
+    pub(crate) fn name_for(profile: Option<&Profile>) -> String {
+        profile.map_or_else(
+            || "cozyvtt".to_owned(),
+            |profile| format!("cozyvtt-{}", profile.as_str()),
+        )
     }
 
     /// Its fields, as `client` has them.

@@ -302,6 +302,7 @@ async fn bring_up(
         let active = units::is_active(place.profile).await;
         if new_units || !active {
             // It begins anew under systemd, with the session that was made here.
+            units::halt(place.profile).await;
             start::stop(daemon).await?;
             seat.hand_over(place.state_dir)?;
             units::enable(place.profile).await?;

@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 
 use cozyvtt_proto::control::{AuthLogout, NoParams};
 use cozyvtt_proto::profile::Profile;
+use cozyvttd::config::Config;
 use serde_json::json;
 
+use super::answers::Secret;
 use super::settings::Cleared;
-use super::table::KEPT;
+use super::table::{KEPT, Seat};
 use super::{Place, record, settings, start, units};
 use crate::client_config::client::Client;
-use crate::client_config::entry::{Entry, Wishes};
+use crate::client_config::entry::Entry;
 use crate::client_config::file::{self, Change};
 use crate::daemon::{Daemon, PROMPT};
 use crate::failure::{Exit, Failure};
@@ -26,6 +28,16 @@ struct Account {
 }
 
 impl Account {
+    fn session(&mut self, ended: bool) {
+        if ended {
+            self.done
+                .push("The session is ended at the server.".to_owned());
+        } else {
+            let told = "the session at the server: it could not be told and runs out by itself";
+            self.left.push(told.to_owned());
+        }
+    }
+
     fn left(&mut self, path: &Path, what: &str) {
         self.left.push(format!("{}: {what}", path.display()));
     }
@@ -49,6 +61,8 @@ pub(super) async fn run(
     }
     if start::runs(daemon).await {
         farewell(daemon, &mut account).await;
+    } else if place.state_dir.join(KEPT[0]).exists() {
+        log_out(place, &mut account).await;
     }
     let had_units = !record.units.is_empty();
     for unit in units::remove(place.profile, &mut record).await {
@@ -108,10 +122,7 @@ fn client(path: &Path, name: &str, profile: Option<&Profile>, account: &mut Acco
     let Ok(client) = Client::from_str(name, false) else {
         return account.left(path, "the entry of a client that is not known any more");
     };
-    let entry = match Entry::new(profile, None, &Wishes::default()) {
-        Ok(entry) => entry.name,
-        Err(_) => "cozyvtt".to_owned(),
-    };
+    let entry = Entry::name_for(profile);
     match file::take(path, client, &entry) {
         Ok(Change::None) => {}
         Ok(change) => {
@@ -126,18 +137,33 @@ fn client(path: &Path, name: &str, profile: Option<&Profile>, account: &mut Acco
     }
 }
 
-/// Ends the session at the server; what cannot be told it runs out by itself.
+/// Has the daemon end the session at the server.
 async fn farewell(daemon: &Daemon, account: &mut Account) {
-    match daemon.try_ask::<AuthLogout>(NoParams {}, PROMPT).await {
-        Ok(farewell) if farewell.ended_at_server => {
-            account
-                .done
-                .push("The session is ended at the server.".to_owned());
+    let farewell = daemon.try_ask::<AuthLogout>(NoParams {}, PROMPT).await;
+    account.session(farewell.is_ok_and(|farewell| farewell.ended_at_server));
+}
+
+/// Ends the kept session at the server where no daemon runs.
+async fn log_out(place: &Place<'_>, account: &mut Account) {
+    let config = Config::resolve(Some(place.config_file), place.profile, &|_| None);
+    let ended = match config.settings {
+        Ok(known) => {
+            let secret = Secret::AsBefore(known.password);
+            let seat = Seat::take(
+                known.url,
+                known.email,
+                &secret,
+                known.access,
+                place.state_dir,
+            );
+            match seat {
+                Ok(seat) => seat.leave().await,
+                Err(_) => false,
+            }
         }
-        _ => account.left.push(
-            "the session at the server: it could not be told and runs out by itself".to_owned(),
-        ),
-    }
+        Err(_) => false,
+    };
+    account.session(ended);
 }
 
 fn what_it_is(path: &Path) -> &'static str {

@@ -94,7 +94,7 @@ pub(super) enum Cleared {
 ///
 /// # Errors
 ///
-/// As [`write`].
+/// As [`write()`].
 pub(super) fn clear(path: &Path) -> Result<Cleared, Failure> {
     let Some(text) = read(path)? else {
         return Ok(Cleared::Absent);

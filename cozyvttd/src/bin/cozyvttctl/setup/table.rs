@@ -138,6 +138,11 @@ impl Seat {
         campaigns.map_err(|error| Failure::failed(format!("the campaigns cannot be read: {error}")))
     }
 
+    /// Ends the kept session at the server; whether the server knows of it.
+    pub(super) async fn leave(&self) -> bool {
+        self.account.log_out().await.untold.is_none()
+    }
+
     /// Hands the session on to the daemon of `state_dir`, which then needs no password.
     pub(super) fn hand_over(&self, state_dir: &Path) -> Result<(), Failure> {
         let failed = |error: String| {

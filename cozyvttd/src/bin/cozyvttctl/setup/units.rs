@@ -102,6 +102,13 @@ pub(super) async fn enable(profile: Option<&Profile>) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Has systemd let go of the sockets and stop the daemon, as far as it has either: while it
+/// listens, whoever asks for the daemon starts it.
+pub(super) async fn halt(profile: Option<&Profile>) {
+    let units = [profile::socket(profile), profile::service(profile)];
+    let _ = systemctl(&["stop", &units[0], &units[1]]).await;
+}
+
 /// Whether the daemon's unit runs it.
 pub(super) async fn is_active(profile: Option<&Profile>) -> bool {
     let unit = profile::service(profile);
