@@ -75,8 +75,8 @@ Configuration file, in TOML; a variable wins over its value:
 systemd's credential cozyvtt-password wins over every other password. A daemon that has
 none of url, email, password and campaign_id takes those that a client brings along.
 
-Signals: SIGTERM and SIGINT let running calls finish, then stop it; SIGHUP makes it read
-its configuration again, as `cozyvttctl reload`, and stops it where it runs in a terminal.
+Signals: SIGTERM and SIGINT let running calls finish, then stop it; SIGHUP makes it
+read its configuration again, as `cozyvttctl reload`, and stops it in a terminal.
 
 Under systemd it takes the sockets of its socket unit, says when it serves and how the
 table stands, feeds the watchdog, and logs to the journal.

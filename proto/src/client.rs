@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client as HttpClient;
 use hyperlocal::{UnixClientExt, UnixConnector, Uri};
 
-use crate::control::Method;
+use crate::control::{CallProgress, Method};
 use crate::event::EventRecord;
 use crate::jsonrpc::{Request, Response, RpcError};
 use crate::paths::CONTROL_SOCKET;
@@ -106,14 +106,7 @@ impl Client {
         params: M::Params,
         patience: Duration,
     ) -> Result<M::Result, ClientError> {
-        let garbled = |error: serde_json::Error| ClientError::Garbled(error.to_string());
-        let request = Request {
-            jsonrpc: "2.0".into(),
-            id: 1.into(),
-            method: M::NAME.into(),
-            params: serde_json::to_value(params).map_err(garbled)?,
-        };
-        let body = serde_json::to_vec(&request).map_err(garbled)?;
+        let body = request::<M>(params)?;
         let exchange = async {
             let response = self
                 .send(
@@ -134,12 +127,71 @@ impl Client {
                 waited: patience,
             })??
             .to_bytes();
-        let answer: Response = serde_json::from_slice(&answer).map_err(garbled)?;
-        match (answer.result, answer.error) {
-            (_, Some(error)) => Err(ClientError::Refused(error)),
-            (Some(result), None) => serde_json::from_value(result).map_err(garbled),
-            (None, None) => Err(ClientError::Garbled("neither result nor error".into())),
-        }
+        result::<M>(&answer)
+    }
+
+    /// Calls a method as [`Client::call`], and tells `heard` how it gets on.
+    ///
+    /// # Errors
+    ///
+    /// Every [`ClientError`].
+    pub async fn call_told<M: Method>(
+        &self,
+        params: M::Params,
+        patience: Duration,
+        mut heard: impl FnMut(CallProgress),
+    ) -> Result<M::Result, ClientError> {
+        let body = request::<M>(params)?;
+        let exchange = async {
+            let response = self
+                .send(
+                    hyper::Request::post(Uri::new(&self.socket, "/rpc"))
+                        .header("content-type", "application/json")
+                        .header("accept", "text/event-stream")
+                        .body(Full::from(body)),
+                )
+                .await?;
+            let told = response.headers().get("content-type").is_some_and(|kind| {
+                kind.to_str()
+                    .is_ok_and(|kind| kind.starts_with("text/event-stream"))
+            });
+            let mut body = Limited::new(response.into_body(), MAX_ANSWER_BYTES);
+            if !told {
+                // A daemon that is older answers at once.
+                let answer = body.collect().await;
+                let answer = answer.map_err(|error| self.broken(error.as_ref()))?;
+                return result::<M>(&answer.to_bytes());
+            }
+            let mut pending = Vec::new();
+            let mut is_answer = false;
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| self.broken(error.as_ref()))?;
+                pending.extend_from_slice(&frame.into_data().unwrap_or_default());
+                while let Some(end) = pending.iter().position(|&byte| byte == b'\n') {
+                    let line: Vec<u8> = pending.drain(..=end).collect();
+                    if let Some(name) = line.strip_prefix(b"event:") {
+                        is_answer = name.trim_ascii() == b"answer";
+                    } else if let Some(data) = line.strip_prefix(b"data:") {
+                        if is_answer {
+                            return result::<M>(data);
+                        }
+                        if let Ok(progress) = serde_json::from_slice(data) {
+                            heard(progress);
+                        }
+                    }
+                }
+            }
+            Err(ClientError::Broken {
+                socket: self.socket.clone(),
+                cause: "it ended before the answer came".to_owned(),
+            })
+        };
+        tokio::time::timeout(patience, exchange)
+            .await
+            .map_err(|_| ClientError::Silent {
+                socket: self.socket.clone(),
+                waited: patience,
+            })?
     }
 
     /// Opens the event stream of a campaign, or of the daemon's own: with `since` first
@@ -208,6 +260,29 @@ impl Client {
             socket: self.socket.clone(),
             cause: root_cause(error),
         }
+    }
+}
+
+/// The body of a request.
+fn request<M: Method>(params: M::Params) -> Result<Vec<u8>, ClientError> {
+    let garbled = |error: serde_json::Error| ClientError::Garbled(error.to_string());
+    let request = Request {
+        jsonrpc: "2.0".into(),
+        id: 1.into(),
+        method: M::NAME.into(),
+        params: serde_json::to_value(params).map_err(garbled)?,
+    };
+    serde_json::to_vec(&request).map_err(garbled)
+}
+
+/// What an answer says.
+fn result<M: Method>(answer: &[u8]) -> Result<M::Result, ClientError> {
+    let garbled = |error: serde_json::Error| ClientError::Garbled(error.to_string());
+    let answer: Response = serde_json::from_slice(answer).map_err(garbled)?;
+    match (answer.result, answer.error) {
+        (_, Some(error)) => Err(ClientError::Refused(error)),
+        (Some(result), None) => serde_json::from_value(result).map_err(garbled),
+        (None, None) => Err(ClientError::Garbled("neither result nor error".into())),
     }
 }
 

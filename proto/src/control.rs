@@ -547,6 +547,21 @@ pub struct Clients {
     pub all_held: bool,
 }
 
+/// How a call gets on, as the events `progress` of a `POST /rpc` tell it whose `Accept` is
+/// `text/event-stream`; the answer comes as the event `answer`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallProgress {
+    /// What is going on: "uploading", "fetching", or "waiting for …".
+    pub what: String,
+    /// How much of it is done: bytes of a file, or milliseconds of a wait.
+    pub done: u64,
+    /// How much it is in all, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<u64>,
+    /// The numbers are bytes.
+    pub bytes: bool,
+}
+
 /// A client of `mcp.sock`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientInfo {

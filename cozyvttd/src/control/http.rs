@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::net::UnixStream;
 use tokio_util::task::TaskTracker;
 
-use super::{rpc, stream};
+use super::{progress, rpc, stream};
 use crate::hub::{Hub, VERSION};
 use crate::listen::Listener;
 
@@ -68,9 +68,14 @@ async fn converse(stream: UnixStream, hub: Arc<Hub>) {
 async fn answer(request: hyper::Request<Incoming>, hub: Arc<Hub>) -> Answer {
     match (request.method(), request.uri().path()) {
         (&Method::POST, "/rpc") => {
+            let streamed = wants_events(request.headers());
             let body = Limited::new(request.into_body(), MAX_BODY).collect().await;
             match body {
-                Ok(body) => json_answer(StatusCode::OK, &rpc::answer(&body.to_bytes(), &hub).await),
+                Ok(body) if streamed => progress::answer(body.to_bytes(), hub),
+                Ok(body) => json_answer(
+                    StatusCode::OK,
+                    &rpc::answer(&body.to_bytes(), &hub, None).await,
+                ),
                 Err(error) => refusal(
                     StatusCode::BAD_REQUEST,
                     ErrorKind::InvalidRequest,
@@ -100,6 +105,14 @@ async fn answer(request: hyper::Request<Incoming>, hub: Arc<Hub>) -> Answer {
             PATHS.to_owned(),
         ),
     }
+}
+
+/// Whether the answer is to come as server-sent events.
+fn wants_events(headers: &header::HeaderMap) -> bool {
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/event-stream"))
 }
 
 /// A refusal outside of any JSON-RPC call.

@@ -2,6 +2,7 @@
 
 mod clients;
 mod http;
+mod progress;
 mod rpc;
 mod status;
 mod stream;

@@ -21,9 +21,10 @@ use crate::mcp;
 use crate::reload::reload;
 use crate::session::Session;
 use crate::session::account::Account;
+use crate::session::patience::Telling;
 
-/// Answers one request body.
-pub(super) async fn answer(body: &[u8], hub: &Hub) -> Response {
+/// Answers one request body; how a call of a tool gets on is told to `telling`.
+pub(super) async fn answer(body: &[u8], hub: &Hub, telling: Option<Telling>) -> Response {
     let value: Value = match serde_json::from_slice(body) {
         Ok(value) => value,
         Err(error) => {
@@ -40,7 +41,7 @@ pub(super) async fn answer(body: &[u8], hub: &Hub) -> Response {
         Ok(_) => return invalid(id, "its \"jsonrpc\" is not \"2.0\""),
         Err(error) => return invalid(id, &error.to_string()),
     };
-    match call(&request, hub).await {
+    match call(&request, hub, telling).await {
         Ok(result) => Response::success(id, result),
         Err(error) => Response::failure(id, error),
     }
@@ -51,7 +52,7 @@ fn invalid(id: Value, why: &str) -> Response {
     Response::failure(id, ErrorKind::InvalidRequest.error(sentence))
 }
 
-async fn call(request: &Request, hub: &Hub) -> Result<Value, RpcError> {
+async fn call(request: &Request, hub: &Hub, telling: Option<Telling>) -> Result<Value, RpcError> {
     match request.method.as_str() {
         DaemonStatus::NAME => {
             params::<DaemonStatus>(request)?;
@@ -111,7 +112,7 @@ async fn call(request: &Request, hub: &Hub) -> Result<Value, RpcError> {
                 cwd: params.cwd,
                 request: None,
                 given_up: CancellationToken::new(),
-                telling: None,
+                telling,
             };
             let outcome = hub
                 .call(&params.name, params.arguments, call)

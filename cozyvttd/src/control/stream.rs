@@ -14,7 +14,7 @@ use hyper::{Request, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
 
-use super::http::{Answer, refusal};
+use super::http::{Answer, Body, refusal};
 use super::rpc::{session, visit};
 use crate::hub::Hub;
 use crate::journal::{Journal, JournalError, PageError};
@@ -56,7 +56,12 @@ pub(super) async fn answer(request: &Request<Incoming>, hub: Arc<Hub>) -> Answer
             let _visit = &visit;
             Ok::<_, Infallible>(Frame::data(Bytes::from(text)))
         });
-    let mut answer = hyper::Response::new(BodyExt::boxed(StreamBody::new(frames)));
+    events(BodyExt::boxed(StreamBody::new(frames)))
+}
+
+/// An answer of server-sent events.
+pub(super) fn events(body: Body) -> Answer {
+    let mut answer = hyper::Response::new(body);
     let headers = answer.headers_mut();
     headers.insert(
         header::CONTENT_TYPE,

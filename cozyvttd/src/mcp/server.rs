@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cozyvtt_proto::preset::Selection;
 use cozyvtt_proto::profile::addressed;
@@ -15,12 +16,13 @@ use rmcp::model::{
 use rmcp::service::{Peer, RequestContext};
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use super::transport::Unanswered;
 use crate::campaigns::Visit;
 use crate::clients::Client;
 use crate::hub::{Call, Hub, VERSION};
-use crate::session::patience::Wait;
+use crate::session::patience::{Progress, Transfer, Wait};
 use crate::tools::{Definition, Hints, Outcome};
 
 /// What a model is told before its first call.
@@ -213,32 +215,61 @@ impl ServerHandler for Server {
     }
 }
 
-/// Sends what a call waits for as MCP's progress, to a client that asked for it; never
+/// How often at most a client is told how a call gets on.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
+/// Sends how a call gets on as MCP's progress, to a client that asked for it; never
 /// ends by itself.
 async fn tell(
     peer: &Peer<RoleServer>,
     token: Option<ProgressToken>,
-    mut waits: watch::Receiver<Option<Wait>>,
+    mut told: watch::Receiver<Option<Progress>>,
 ) -> Infallible {
     if let Some(token) = token {
-        while waits.changed().await.is_ok() {
-            let Some(wait) = *waits.borrow_and_update() else {
+        let mut last = -1.0;
+        while told.changed().await.is_ok() {
+            let Some(now) = *told.borrow_and_update() else {
                 continue;
             };
-            let (waited, left) = (wait.waited.as_secs_f64(), wait.left.as_secs_f64());
-            let progress = ProgressNotificationParam::new(token.clone(), waited)
-                .with_total(waited + left)
-                .with_message(format!(
-                    "waiting for {}: {:.0} s to go",
-                    wait.what,
-                    left.ceil()
-                ));
+            let (done, total, message) = in_words(now);
+            // MCP has it rise; seconds of a wait may come before the bytes of a file.
+            if done <= last {
+                continue;
+            }
+            last = done;
+            let mut progress =
+                ProgressNotificationParam::new(token.clone(), done).with_message(message);
+            if let Some(total) = total {
+                progress = progress.with_total(total);
+            }
             if let Err(error) = peer.notify_progress(progress).await {
                 tracing::debug!(%error, "a client could not be told how long it takes");
             }
+            // What comes meanwhile is told with the next one.
+            sleep(TELL_EVERY).await;
         }
     }
     std::future::pending().await
+}
+
+/// How a call gets on, as MCP tells it: seconds of a wait, or bytes of a file.
+#[expect(clippy::cast_precision_loss, reason = "no file is that large")]
+fn in_words(progress: Progress) -> (f64, Option<f64>, String) {
+    match progress {
+        Progress::Waiting(Wait { what, waited, left }) => {
+            let (waited, left) = (waited.as_secs_f64(), left.as_secs_f64());
+            let message = format!("waiting for {what}: {:.0} s to go", left.ceil());
+            (waited, Some(waited + left), message)
+        }
+        Progress::Moving(Transfer { what, done, of }) => {
+            let mb = |bytes: u64| bytes as f64 / 1e6;
+            let message = match of {
+                Some(of) => format!("{what}: {:.1} of {:.1} MB", mb(done), mb(of)),
+                None => format!("{what}: {:.1} MB", mb(done)),
+            };
+            (done as f64, of.map(|of| of as f64), message)
+        }
+    }
 }
 
 /// A tool as MCP shows it.

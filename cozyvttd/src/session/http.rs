@@ -82,12 +82,24 @@ fn within(base: &BaseUrl, attempt: Attempt<'_>) -> Action {
 }
 
 /// Reads a body of at most `limit` bytes.
-pub(super) async fn body(mut response: Response, limit: usize) -> Result<Vec<u8>, String> {
+pub(super) async fn body(response: Response, limit: usize) -> Result<Vec<u8>, String> {
+    body_telling(response, limit, |_| {}).await
+}
+
+/// The same; `heard` is told how many bytes have come so far.
+pub(super) async fn body_telling(
+    mut response: Response,
+    limit: usize,
+    heard: impl Fn(usize),
+) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     loop {
         match response.chunk().await {
             Ok(None) => return Ok(body),
-            Ok(Some(chunk)) if body.len() + chunk.len() <= limit => body.extend_from_slice(&chunk),
+            Ok(Some(chunk)) if body.len() + chunk.len() <= limit => {
+                body.extend_from_slice(&chunk);
+                heard(body.len());
+            }
             Ok(Some(_)) => return Err(format!("the answer is larger than {limit} bytes")),
             Err(error) => return Err(network_cause(&error)),
         }

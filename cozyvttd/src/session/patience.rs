@@ -31,8 +31,28 @@ const TELL_EVERY: Duration = Duration::from_secs(5);
 /// A wait that is worth telling.
 const NOTICEABLE: Duration = Duration::from_secs(1);
 
-/// Where a call's waiting is told; `None` until there is something to tell.
-pub type Telling = watch::Sender<Option<Wait>>;
+/// Where it is told how a call gets on; `None` until there is something to tell.
+pub type Telling = watch::Sender<Option<Progress>>;
+
+/// How a call gets on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// It waits for its turn.
+    Waiting(Wait),
+    /// A file of it is on its way.
+    Moving(Transfer),
+}
+
+/// A file on its way, as things stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transfer {
+    /// Which way, as in "uploading".
+    pub what: &'static str,
+    /// Bytes so far.
+    pub done: u64,
+    /// Bytes in all, where that is known.
+    pub of: Option<u64>,
+}
 
 /// What a call does before anything of it leaves; false when it cannot, and nothing
 /// may leave.
@@ -192,6 +212,13 @@ impl Patience {
         self.until.saturating_duration_since(Instant::now())
     }
 
+    /// Tells how far a file is.
+    pub fn moved(&self, transfer: Transfer) {
+        if let Some(telling) = &self.telling {
+            telling.send_replace(Some(Progress::Moving(transfer)));
+        }
+    }
+
     /// Waits for `turn`.
     ///
     /// # Errors
@@ -227,11 +254,11 @@ impl Patience {
                 if left >= NOTICEABLE
                     && let Some(telling) = &self.telling
                 {
-                    telling.send_replace(Some(Wait {
+                    telling.send_replace(Some(Progress::Waiting(Wait {
                         what,
                         waited: self.begun.elapsed(),
                         left,
-                    }));
+                    })));
                 }
                 tokio::select! {
                     turn = &mut turn => return turn,
@@ -314,7 +341,9 @@ mod tests {
         let listening = async {
             let mut heard = Vec::new();
             while told.changed().await.is_ok() {
-                let wait: Wait = told.borrow_and_update().unwrap();
+                let Progress::Waiting(wait) = told.borrow_and_update().unwrap() else {
+                    panic!("nothing moves here")
+                };
                 heard.push((wait.waited.as_secs(), wait.left.as_secs()));
             }
             heard

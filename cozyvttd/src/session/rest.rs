@@ -1,11 +1,13 @@
 //! Requests to CozyVTT's REST routes: one rule each for a session that ended,
 //! for "too many requests", and for answers that are none.
 
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use futures_util::{Stream, stream};
 use reqwest::header::{CONTENT_TYPE, DATE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH};
 use reqwest::multipart::{Form, Part};
 use reqwest::{Method, StatusCode};
@@ -18,7 +20,7 @@ use super::budget::{Budget, QueueFull, Slot, Use};
 use super::features::Feature;
 use super::http::{self, network_cause};
 use super::login::{self, Login, LoginError};
-use super::patience::{Impatience, Patience};
+use super::patience::{Impatience, Patience, Transfer};
 use super::pool::{self, Pool};
 use crate::config::BaseUrl;
 use crate::lock::lock;
@@ -54,6 +56,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long one file may take to be sent or fetched.
 const FILE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A file leaves in pieces of so many bytes.
+const PIECE: usize = 64 * 1024;
 
 /// Largest file that is fetched, in bytes: above CozyVTT's own limit of 50 MiB.
 pub const MAX_FILE: usize = 64 * 1024 * 1024;
@@ -589,7 +594,7 @@ impl Rest {
         builder = match &request.body {
             Body::None => builder,
             Body::Json(body) => builder.json(body),
-            Body::Upload(upload) => builder.multipart(form(upload)),
+            Body::Upload(upload) => builder.multipart(form(upload, &Patience::current())),
         };
         let failed = |cause: String, sent: bool| {
             self.note(Err(&cause));
@@ -611,7 +616,16 @@ impl Rest {
         let status = response.status();
         let headers = response.headers().clone();
         let limit = if file { MAX_FILE } else { http::MAX_BODY };
-        let body = http::body(response, limit)
+        let patience = Patience::current();
+        let of = response.content_length();
+        let heard = |done: usize| {
+            if fetched {
+                let done = done as u64;
+                let what = "fetching";
+                patience.moved(Transfer { what, done, of });
+            }
+        };
+        let body = http::body_telling(response, limit, heard)
             .await
             .map_err(|cause| failed(cause, true))?;
         self.note(Ok(()));
@@ -658,7 +672,7 @@ impl Rest {
     }
 }
 
-fn form(upload: &Upload) -> Form {
+fn form(upload: &Upload, patience: &Patience) -> Form {
     let form = upload
         .fields
         .iter()
@@ -666,13 +680,32 @@ fn form(upload: &Upload) -> Form {
             form.text(*name, value.clone())
         });
     let size = upload.content.len() as u64;
-    let file =
-        Part::stream_with_length(upload.content.clone(), size).file_name(upload.file_name.clone());
+    let content = reqwest::Body::wrap_stream(told(&upload.content, patience.clone()));
+    let file = Part::stream_with_length(content, size).file_name(upload.file_name.clone());
     // A constant of ours, so this cannot fail.
     match file.mime_str(upload.mime) {
         Ok(file) => form.part("file", file),
         Err(_) => form,
     }
+}
+
+/// The content in pieces, each told when it leaves.
+fn told(
+    content: &Bytes,
+    patience: Patience,
+) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static {
+    let content = content.clone();
+    let of = Some(content.len() as u64);
+    let pieces = (0..content.len()).step_by(PIECE);
+    stream::iter(pieces.map(move |start| {
+        let end = content.len().min(start + PIECE);
+        patience.moved(Transfer {
+            what: "uploading",
+            done: end as u64,
+            of,
+        });
+        Ok(content.slice(start..end))
+    }))
 }
 
 /// What is ours of a limit: the person at the browser shares the address.

@@ -10,6 +10,7 @@ use cozyvttd::nearest::nearest;
 use serde_json::{Map, Value};
 use textwrap::core::display_width;
 
+use crate::bar::Bar;
 use crate::daemon::{Daemon, PROMPT};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Screen;
@@ -68,7 +69,16 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
         cwd: std::env::current_dir().ok(),
         campaign: args.campaign,
     };
-    let result = match daemon.try_ask::<ToolCall>(params, PATIENCE).await {
+    let outcome = if Bar::would_be_seen() {
+        let mut bar = Bar::new();
+        let heard = |progress| bar.tell(&progress);
+        daemon
+            .try_ask_told::<ToolCall>(params, PATIENCE, heard)
+            .await
+    } else {
+        daemon.try_ask::<ToolCall>(params, PATIENCE).await
+    };
+    let result = match outcome {
         Ok(result) => result,
         Err(error) => return Err(explain(error, &args.tool, daemon).await),
     };

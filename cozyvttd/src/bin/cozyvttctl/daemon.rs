@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use cozyvtt_proto::client::{Client, ClientError, EventStream};
-use cozyvtt_proto::control::{DaemonStatus, Method, NoParams};
+use cozyvtt_proto::control::{CallProgress, DaemonStatus, Method, NoParams};
 use cozyvtt_proto::jsonrpc::{ErrorKind, RpcError};
 use serde_json::Value;
 
@@ -72,6 +72,20 @@ impl Daemon {
         patience: Duration,
     ) -> Result<M::Result, ClientError> {
         self.client.call::<M>(params, patience).await
+    }
+
+    /// Calls a method, and tells `heard` how it gets on.
+    ///
+    /// # Errors
+    ///
+    /// As the client reports them.
+    pub(crate) async fn try_ask_told<M: Method>(
+        &self,
+        params: M::Params,
+        patience: Duration,
+        heard: impl FnMut(CallProgress),
+    ) -> Result<M::Result, ClientError> {
+        self.client.call_told::<M>(params, patience, heard).await
     }
 
     /// Opens the event stream of a campaign, or of the daemon's own, after record `since`.

@@ -1,5 +1,6 @@
 //! `cozyvttctl`: how a person sees and steers the daemon, over its control socket.
 
+mod bar;
 mod call;
 mod charge;
 mod client_config;
