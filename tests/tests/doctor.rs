@@ -385,3 +385,25 @@ async fn a_client_whose_shim_has_gone_or_who_sits_elsewhere_is_found() -> Result
     assert_eq!(found.broken(), ["client", "client"]);
     Ok(())
 }
+
+#[tokio::test]
+async fn a_password_that_was_mended_is_no_fault_any_more() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| {
+        text.replace("password = \"", "password = \"x")
+    })?;
+    let daemon = home.start().await?;
+    until("it is rejected", || async {
+        let status = home.status().await.ok()?;
+        let login = status.hops.into_iter().find(|hop| hop.name == "login")?;
+        (login.state == HopState::Broken).then_some(())
+    })
+    .await;
+    assert!(daemon.stop().await?.success());
+    let file = home.path().join(".config/cozyvtt/config.toml");
+    let text = std::fs::read_to_string(&file)?.replace("password = \"x", "password = \"");
+    std::fs::write(&file, text)?;
+    let found = doctor(&home).await?;
+    assert_eq!(found.broken(), Vec::<&str>::new(), "{found:#?}");
+    Ok(())
+}

@@ -108,6 +108,11 @@ impl Password {
         }
     }
 
+    /// Whether it is had without asking a program.
+    pub(crate) fn is_at_hand(&self) -> bool {
+        !matches!(self.0, Source::Command(_))
+    }
+
     /// Whether it is given outright as the same text, or comes from the same place.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {

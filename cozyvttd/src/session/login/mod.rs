@@ -8,6 +8,7 @@
 
 mod answer;
 mod attempt;
+pub mod glance;
 mod print;
 mod record;
 mod standing;

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cozyvtt_proto::control::{Hop, HopState};
+use cozyvtt_proto::control::{Hop, HopState, LoginReason};
 use cozyvttd::config::Settings;
 use cozyvttd::session::Ground;
 use cozyvttd::session::account::Account;
 use cozyvttd::session::clock::Clock;
+use cozyvttd::session::login::glance::{Kept, glance};
 use cozyvttd::session::rest::RestError;
-use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::lookup_host;
 use tokio::time::timeout;
@@ -64,8 +64,8 @@ async fn server(
     checks.push(name(&url).await);
     let (account, folder) = match account(patient, settings) {
         Ok(found) => found,
-        Err(why) => {
-            checks.push(broken("tls", why, "correct ca_file in the configuration"));
+        Err(check) => {
+            checks.push(check);
             return None;
         }
     };
@@ -174,8 +174,15 @@ fn clock(ahead: i64) -> Hop {
 }
 
 /// The account with a copy of what the daemon has kept; its password is never sent.
-fn account(patient: &Patient<'_>, settings: &Settings) -> Result<(Arc<Account>, TempDir), String> {
-    let told = |error: std::io::Error| format!("no temporary folder: {error}");
+fn account(patient: &Patient<'_>, settings: &Settings) -> Result<(Arc<Account>, TempDir), Hop> {
+    let told = |error: std::io::Error| {
+        let detail = format!("not looked at, since there is no temporary folder: {error}");
+        hint(
+            "server",
+            detail,
+            Some("free some space there, or set TMPDIR"),
+        )
+    };
     let folder = tempfile::Builder::new()
         .prefix("cozyvtt-doctor-")
         .tempdir()
@@ -190,7 +197,13 @@ fn account(patient: &Patient<'_>, settings: &Settings) -> Result<(Arc<Account>, 
         shared: folder.path().to_owned(),
         by_word: false,
     };
-    let account = Account::start(settings.clone(), ground).map_err(|error| error.to_string())?;
+    let account = Account::start(settings.clone(), ground).map_err(|error| {
+        broken(
+            "tls",
+            error.to_string(),
+            "correct ca_file in the configuration",
+        )
+    })?;
     // Whatever it does by itself it shall not do here.
     account.drain();
     Ok((account, folder))
@@ -198,8 +211,8 @@ fn account(patient: &Patient<'_>, settings: &Settings) -> Result<(Arc<Account>, 
 
 /// What the kept session may do, without a daemon.
 async fn seat(patient: &Patient<'_>, account: &Account, settings: &Settings) -> Vec<Hop> {
-    if let Some(block) = block(patient) {
-        return vec![block];
+    if let Some(kept) = kept(patient, settings).await {
+        return vec![kept];
     }
     if !account.has_kept_session() {
         return vec![hint(
@@ -246,16 +259,43 @@ async fn seat(patient: &Patient<'_>, account: &Account, settings: &Settings) -> 
 }
 
 /// What an earlier run has written down against signing in.
-fn block(patient: &Patient<'_>) -> Option<Hop> {
-    let record = std::fs::read(patient.state_dir.join("login.json")).ok()?;
-    let record: Value = serde_json::from_slice(&record).ok()?;
-    let block = record.get("block").filter(|block| block.is_object())?;
-    let why = plain(block["why"].as_str().unwrap_or("signing in was refused"));
-    let fix = match block["reason"].as_str() {
-        Some("signed_out") => "run: cozyvttctl login",
-        _ => {
-            "correct the account: run: cozyvttctl setup; if it was mended at the table, run: cozyvttctl login"
+async fn kept(patient: &Patient<'_>, settings: &Settings) -> Option<Hop> {
+    match glance(&patient.state_dir, settings).await? {
+        Kept::Blocked {
+            of_these: Some(false),
+            ..
+        } => None,
+        Kept::Blocked {
+            reason,
+            why,
+            of_these,
+        } => {
+            let fix = match reason {
+                LoginReason::SignedOut => "run: cozyvttctl login, once cozyvttd runs",
+                _ => {
+                    "correct the account: run: cozyvttctl setup; if it was mended at the table, run: \
+                     cozyvttctl login"
+                }
+            };
+            let why = plain(&why);
+            Some(if of_these == Some(true) {
+                broken("login", why, fix)
+            } else {
+                let why = format!("{why} Whether that was about the present password is not known");
+                hint("login", why, Some(fix))
+            })
         }
-    };
-    Some(broken("login", why, fix))
+        Kept::Waiting { why, left } => {
+            let detail = format!(
+                "{}; not before {} min have gone",
+                plain(&why),
+                left.as_secs() / 60 + 1
+            );
+            Some(broken(
+                "login",
+                detail,
+                "wait; cozyvttd tries again by itself",
+            ))
+        }
+    }
 }

@@ -83,6 +83,16 @@ fn is_journal(file: &Path) -> bool {
 /// would put others beside it.
 fn look(file: &Path) -> Hop {
     let shown = file.display().to_string();
+    let mut log = file.as_os_str().to_owned();
+    log.push("-wal");
+    if Path::new(&log).metadata().is_ok_and(|meta| meta.len() > 0) {
+        let detail = format!("{shown} was not closed, or somebody has it open");
+        return hint(
+            "journal",
+            detail,
+            Some("start cozyvttd, which brings it in order"),
+        );
+    }
     let whole = || -> rusqlite::Result<(String, i64)> {
         let address = format!(
             "file:{}?mode=ro&immutable=1",

@@ -23,6 +23,9 @@ const FAMILIES: [(&str, &[&str]); 9] = [
     ),
 ];
 
+/// What the server says of the link has no such sign in its name.
+const LINK: [&str; 3] = ["connected", "authenticated", "error"];
+
 /// What can be given.
 const CHOICE: &str =
     "dice, chat, turn, session, character, token, map, people, system, or an event's whole name";
@@ -54,7 +57,7 @@ impl FromStr for Kind {
             return Ok(Self::Family(beginnings));
         }
         // CozyVTT's names have one of these; which there are is the server's affair.
-        if name.contains(['.', ':']) {
+        if name.contains(['.', ':']) || LINK.contains(&name) {
             return Ok(Self::Event(name.to_owned()));
         }
         let families = FAMILIES.iter().map(|(family, _)| *family);

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use anstream::ColorChoice;
 use cozyvtt_proto::control::{
-    BudgetUse, ClientList, DaemonStatus, EventPoll, NoParams, PollParams, Status,
+    BudgetUse, ClientList, Clients, DaemonStatus, EventPage, EventPoll, NoParams, PollParams,
+    Status,
 };
-use crossterm::event::{Event, EventStream, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
     enable_raw_mode, size,
@@ -51,24 +52,66 @@ pub(super) async fn watch(daemon: &Daemon) -> Result<Exit, Failure> {
     let mut due = interval(LOOK);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
-            _ = due.tick() => view.look(daemon).await,
-            key = keys.next() => match key {
-                Some(Ok(Event::Key(key))) if key.kind == KeyEventKind::Press => {
-                    let control = key.modifiers.contains(KeyModifiers::CONTROL);
-                    match key.code {
-                        KeyCode::Char('q') | KeyCode::Esc => return Ok(Exit::Fine),
-                        KeyCode::Char('c') if control => return Ok(Exit::Fine),
-                        _ => {}
+        let (instance, since) = (view.instance.clone(), view.since);
+        let look = async {
+            due.tick().await;
+            look(daemon, &instance, since).await
+        };
+        tokio::pin!(look);
+        // A daemon that takes its time keeps nobody here.
+        let news = loop {
+            tokio::select! {
+                news = &mut look => break news,
+                key = keys.next() => match key {
+                    Some(Ok(Event::Key(key))) if leaves(key) => return Ok(Exit::Fine),
+                    Some(Ok(Event::Resize(..))) => {
+                        screen.forget();
+                        screen.draw(&view)?;
                     }
-                }
-                Some(Ok(Event::Resize(..))) => screen.forget(),
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => return Ok(Exit::Fine),
-            },
-        }
+                    Some(Ok(_)) => {}
+                    Some(Err(_)) | None => return Ok(Exit::Fine),
+                },
+            }
+        };
+        view.take(news);
         screen.draw(&view)?;
     }
+}
+
+/// Whether a key means that somebody has seen enough.
+fn leaves(key: KeyEvent) -> bool {
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    key.kind == KeyEventKind::Press
+        && match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => true,
+            KeyCode::Char('c') => control,
+            _ => false,
+        }
+}
+
+/// What the daemon says, or why nobody answers and what to do.
+type News = Result<(Status, Option<Clients>, Option<EventPage>), (String, String)>;
+
+/// Asks the daemon; the events are those after `since`, if it is still the same run.
+async fn look(daemon: &Daemon, instance: &str, since: u64) -> News {
+    let status = daemon.try_ask::<DaemonStatus>(NoParams {}, PROMPT).await;
+    let status = status.map_err(|error| {
+        let trouble = daemon.trouble(&error);
+        (format!("{error}. {}", trouble.finding), trouble.fix)
+    })?;
+    let clients = daemon.try_ask::<ClientList>(NoParams {}, PROMPT).await.ok();
+    let params = PollParams {
+        since: if status.instance == instance {
+            since
+        } else {
+            0
+        },
+        limit: 500,
+        campaign: None,
+    };
+    // Without a configuration there are none.
+    let page = daemon.try_ask::<EventPoll>(params, PROMPT).await.ok();
+    Ok((status, clients, page))
 }
 
 /// The terminal while it is ours; it is as it was when this value goes.
@@ -161,13 +204,12 @@ struct View {
 }
 
 impl View {
-    /// Asks the daemon.
-    async fn look(&mut self, daemon: &Daemon) {
-        let status = match daemon.try_ask::<DaemonStatus>(NoParams {}, PROMPT).await {
-            Ok(status) => status,
-            Err(error) => {
-                let trouble = daemon.trouble(&error);
-                self.gone = Some((format!("{error}. {}", trouble.finding), trouble.fix));
+    /// Takes what the daemon has said.
+    fn take(&mut self, news: News) {
+        let (status, clients, page) = match news {
+            Ok(news) => news,
+            Err(gone) => {
+                self.gone = Some(gone);
                 return;
             }
         };
@@ -178,16 +220,10 @@ impl View {
             self.since = 0;
         }
         self.status = Some(status);
-        if let Ok(there) = daemon.try_ask::<ClientList>(NoParams {}, PROMPT).await {
+        if let Some(there) = clients {
             self.clients = there.clients;
         }
-        let params = PollParams {
-            since: self.since,
-            limit: 500,
-            campaign: None,
-        };
-        // Without a configuration there are none.
-        if let Ok(page) = daemon.try_ask::<EventPoll>(params, PROMPT).await {
+        if let Some(page) = page {
             self.since = page.next_seq;
             self.events.extend(page.events);
             while self.events.len() > EVENTS {
