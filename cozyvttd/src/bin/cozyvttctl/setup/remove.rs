@@ -113,7 +113,7 @@ pub(super) async fn run(
             "the folder of the sockets, until you log out",
         );
     }
-    tell(&account, place, as_json, screen)?;
+    tell(&account, as_json, screen)?;
     Ok(Exit::Fine)
 }
 
@@ -216,12 +216,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn tell(
-    account: &Account,
-    place: &Place<'_>,
-    as_json: bool,
-    screen: &mut Screen,
-) -> Result<(), Failure> {
+fn tell(account: &Account, as_json: bool, screen: &mut Screen) -> Result<(), Failure> {
     if as_json {
         let told = json!({"removed": account.done, "left": account.left});
         screen.line(&json_pretty(&told))?;
@@ -246,9 +241,6 @@ fn tell(
     screen.line("Left:")?;
     // Whole lines: they are there to be copied.
     screen.lines(account.left.iter().map(|line| format!("  {line}")))?;
-    remark(&format!(
-        "Journal, logs and documents are yours: rm -r {} removes them.",
-        place.state_dir.display()
-    ));
+    remark("Journal, logs and documents are yours, to keep or to remove file by file.");
     Ok(())
 }
