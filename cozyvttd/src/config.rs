@@ -174,6 +174,14 @@ pub struct Config {
     pub file: PathBuf,
     /// The instance's address as far as it is known, for people.
     pub url: Option<String>,
+    /// The account's address, if it is configured.
+    pub email: Option<String>,
+    /// The password, if it is configured and can be used.
+    pub password: Option<Password>,
+    /// The campaign's id, if it is configured.
+    pub campaign: Option<String>,
+    /// How to get to the instance, if what is said of it can be used.
+    pub access: Option<Access>,
     /// The folders that documents may be uploaded from; hidden ones in them never.
     pub read_folders: Vec<PathBuf>,
     /// Which tools are denied to whom.
@@ -184,9 +192,9 @@ pub struct Config {
     pub uses_environment: bool,
     /// What came out.
     pub settings: Result<Settings, ConfigProblem>,
-    /// How a client's offer would get to its instance: there where nothing of an
-    /// instance or an account is configured.
-    open_to_offers: Option<Access>,
+    /// Whether a client's offer may be taken: nothing of an instance or an account is
+    /// configured.
+    open_to_offers: bool,
 }
 
 impl Config {
@@ -215,12 +223,16 @@ impl Config {
                         .and_then(|url| BaseUrl::parse(&url).ok())
                         .map(|url| url.to_string()),
                     file,
+                    email: None,
+                    password: None,
+                    campaign: None,
+                    access: None,
                     read_folders: Vec::new(),
                     policy: Policy::default(),
                     idle_exit_minutes: None,
                     uses_environment,
                     settings: Err(problem),
-                    open_to_offers: None,
+                    open_to_offers: false,
                 };
             }
         };
@@ -268,8 +280,12 @@ impl Config {
             read_folders,
             policy: parsed.policy,
             idle_exit_minutes: parsed.idle_exit_minutes,
-            open_to_offers: access.as_ref().ok().filter(|_| blank).cloned(),
+            open_to_offers: blank,
             url: base.as_ref().ok().map(ToString::to_string),
+            email: email.clone(),
+            password: password.clone().ok().flatten(),
+            campaign: campaign.clone(),
+            access: access.as_ref().ok().cloned(),
             settings: settings(base, access, email, password, campaign, &file),
             file,
         }

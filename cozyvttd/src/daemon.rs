@@ -148,23 +148,32 @@ impl Daemon {
                     continue;
                 }
             }
-            if leave.is_cancelled() {
-                place.notify.stopping();
-                // Its file goes with the last who holds it: who comes now shall not wait.
-                mcp.take();
-            }
-            run.drain().await;
-            match (run.hub.next_run(), &mcp) {
-                (Some(next), Some(mcp)) if !leave.is_cancelled() => {
-                    run.end().await;
-                    let listeners = Listeners {
-                        mcp: Arc::clone(mcp),
-                        control: Arc::clone(&control),
-                    };
-                    run = Run::begin(next, &place, listeners, &leave);
+            {
+                let draining = run.drain();
+                tokio::pin!(draining);
+                tokio::select! {
+                    biased;
+                    // It may also come while one run gives way to another.
+                    () = leave.cancelled() => {
+                        place.notify.stopping();
+                        // Its file goes with the last who holds it: who comes now shall
+                        // not wait.
+                        mcp.take();
+                        draining.await;
+                    }
+                    () = &mut draining => {}
                 }
-                _ => break,
             }
+            let Some(mcp) = mcp.clone() else { break };
+            if run.hub.pending().is_none() {
+                break;
+            }
+            // Until its control connections have ended, a person may change their mind.
+            let hub = Arc::clone(&run.hub);
+            run.end().await;
+            let Some(next) = hub.next_run() else { return };
+            let control = Arc::clone(&control);
+            run = Run::begin(next, &place, Listeners { mcp, control }, &leave);
         }
         // The control socket goes last, and the folders before it: who sees it gone
         // may start another daemon at once.

@@ -157,6 +157,11 @@ impl Hub {
         self.leave.cancel();
     }
 
+    /// Whether the daemon is to leave altogether.
+    pub(crate) fn leaves(&self) -> bool {
+        self.leave.is_cancelled()
+    }
+
     /// Follows another configuration of the same table from now on.
     pub(crate) fn follow(&self, config: Config) {
         let idle_exit = self.source.options().idle_exit(&config);
@@ -164,13 +169,23 @@ impl Hub {
         self.campaigns.follow(config);
     }
 
-    /// Ends the run, and has another one begin so.
-    pub(crate) fn begin_anew(&self, next: Next) {
-        *lock(&self.next) = Some(next);
+    /// Ends the run, and has another one begin so. A word about the account that was given
+    /// before it holds on.
+    pub(crate) fn begin_anew(&self, mut next: Next) {
+        let mut pending = lock(&self.next);
+        next.by_word |= pending.as_ref().is_some_and(|pending| pending.by_word);
+        *pending = Some(next);
         self.stop.cancel();
     }
 
-    /// What the next run is to begin with, when there is to be one.
+    /// The configuration that another run is to begin with, when there is to be one.
+    pub(crate) fn pending(&self) -> Option<Arc<Config>> {
+        let pending = lock(&self.next);
+        Some(Arc::new(pending.as_ref()?.config.clone()))
+    }
+
+    /// What the next run is to begin with, when there is to be one. To be asked when nobody
+    /// can give a word any more: one that comes later would be lost.
     pub(crate) fn next_run(&self) -> Option<Next> {
         lock(&self.next).take()
     }

@@ -4,9 +4,14 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::net::{UnixListener, UnixStream};
+
+/// How long accepting rests after it has failed.
+const RECOVERY: Duration = Duration::from_millis(100);
 
 /// Why a socket cannot be served.
 #[derive(Debug, Error)]
@@ -48,6 +53,8 @@ pub struct Listener {
     path: PathBuf,
     socket: UnixListener,
     bound_here: bool,
+    /// The last accept has failed.
+    failing: AtomicBool,
 }
 
 impl Listener {
@@ -81,6 +88,7 @@ impl Listener {
             path,
             socket,
             bound_here: true,
+            failing: AtomicBool::new(false),
         })
     }
 
@@ -104,6 +112,7 @@ impl Listener {
             path,
             socket,
             bound_here: false,
+            failing: AtomicBool::new(false),
         })
     }
 
@@ -112,21 +121,49 @@ impl Listener {
         &self.path
     }
 
+    /// Whether whoever connects is taken. Not so while no descriptors are left, for one.
+    pub fn takes_clients(&self) -> bool {
+        !self.failing.load(Ordering::Relaxed)
+    }
+
     /// The next connection of our own user. One of anybody else is closed and
     /// logged; an accept that fails (no descriptors left) is tried again.
     pub async fn accept(&self) -> UnixStream {
         loop {
-            match self.socket.accept().await {
-                Ok((stream, _)) if is_ours(&stream) => return stream,
+            match self.next().await {
+                Ok(stream) if is_ours(&stream) => return stream,
                 Ok(_) => {
                     tracing::warn!(socket = %self.path.display(), "refused a connection of another user");
                 }
-
                 Err(error) => {
-                    tracing::error!(%error, "cannot accept a connection");
-                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    if !self.failing.swap(true, Ordering::Relaxed) {
+                        tracing::error!(%error, socket = %self.path.display(), "cannot accept connections");
+                    }
+                    tokio::time::sleep(RECOVERY).await;
                 }
             }
+        }
+    }
+
+    /// The next connection of anybody. After one that failed, nobody waiting is as good as
+    /// one that comes: then accepting works again.
+    async fn next(&self) -> io::Result<UnixStream> {
+        let accepted = if self.takes_clients() {
+            self.socket.accept().await
+        } else if let Ok(accepted) = tokio::time::timeout(RECOVERY, self.socket.accept()).await {
+            accepted
+        } else {
+            self.recovered();
+            self.socket.accept().await
+        };
+        let (stream, _) = accepted?;
+        self.recovered();
+        Ok(stream)
+    }
+
+    fn recovered(&self) {
+        if self.failing.swap(false, Ordering::Relaxed) {
+            tracing::info!(socket = %self.path.display(), "connections are accepted again");
         }
     }
 }

@@ -14,7 +14,11 @@ use crate::hub::{Hub, Next};
 ///
 /// A sentence when the configuration cannot be used; everything stays as it was.
 pub fn reload(hub: &Hub) -> Result<Reloaded, String> {
-    let (present, next) = (hub.campaigns.config(), hub.source.read());
+    // What another run is to begin with already is what this word changes.
+    let pending = hub.pending();
+    let begins_anew = pending.is_some();
+    let present = pending.unwrap_or_else(|| hub.campaigns.config());
+    let next = hub.source.read();
     if let Err(problem) = &next.settings
         && !(next.takes_offers() && present.takes_offers())
     {
@@ -29,7 +33,7 @@ pub fn reload(hub: &Hub) -> Result<Reloaded, String> {
     let another_table = !changed.is_empty();
     let rules = present.different_rules(&next);
     changed.extend(rules.into_iter().map(str::to_owned));
-    let taken = if another_table || (sits_nowhere(hub) && next.settings.is_ok()) {
+    let taken = if another_table || begins_anew || (sits_nowhere(hub) && next.settings.is_ok()) {
         tracing::info!(?changed, "another run with the new configuration");
         let account = ["url", "email", "password", "the account"];
         hub.begin_anew(Next {
@@ -52,6 +56,6 @@ pub fn reload(hub: &Hub) -> Result<Reloaded, String> {
 fn sits_nowhere(hub: &Hub) -> bool {
     hub.campaigns.main().map_or(true, |main| {
         let account = main.session.account();
-        account.settings().origin == Origin::Configured && account.login().is_blocked()
+        account.settings().origin == Origin::Configured && account.login().is_held_up()
     })
 }

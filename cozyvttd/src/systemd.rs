@@ -171,14 +171,17 @@ pub struct Watchdog {
 }
 
 impl Watchdog {
-    /// Feeds it whenever that is due, and never returns; to be polled by the loop.
-    pub async fn keep_quiet(&mut self) {
+    /// Feeds it whenever that is due and all is `well`, and never returns; to be polled by
+    /// the loop.
+    pub async fn keep_quiet(&mut self, well: impl Fn() -> bool) {
         let Some(due) = &mut self.due else {
             return pending().await;
         };
         loop {
             due.tick().await;
-            self.notify.tell(&[NotifyState::Watchdog]);
+            if well() {
+                self.notify.tell(&[NotifyState::Watchdog]);
+            }
         }
     }
 }

@@ -94,7 +94,7 @@ async fn a_file_is_merged_kept_and_cleared_again() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_file_that_was_not_there_is_made_and_goes_again() -> Result<()> {
+async fn a_file_that_was_not_there_is_made_and_no_file_is_ever_removed() -> Result<()> {
     let home = Home::empty()?;
     for (client, file) in [
         (
@@ -111,9 +111,30 @@ async fn a_file_that_was_not_there_is_made_and_goes_again() -> Result<()> {
         assert_eq!(file.metadata()?.permissions().mode() & 0o777, 0o600);
         let (code, _, err) = run(&home, &["client-config", client, "--remove"]).await?;
         assert_eq!(code, Some(0), "{err}");
-        assert!(!file.exists());
-        assert!(!file.parent().context("no folder")?.exists());
+        let text = std::fs::read_to_string(&file)?;
+        assert!(!text.contains("cozyvtt"), "{text}");
+        let (_, out, _) = run(&home, &["client-config", client, "--remove"]).await?;
+        assert!(out.contains("has no such entry"), "{out}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_change_keeps_the_file_as_it_was_under_a_name_of_its_own() -> Result<()> {
+    let home = Home::empty()?;
+    let file = home.path().join(".claude.json");
+    std::fs::write(&file, "{\"mine\": 1}")?;
+    for _ in 0..3 {
+        for flag in ["--write", "--remove"] {
+            let (code, _, err) = run(&home, &["client-config", "claude-code", flag]).await?;
+            assert_eq!(code, Some(0), "{err}");
+        }
+    }
+    let kept = backups(&file)?;
+    assert_eq!(kept.len(), 6, "{kept:?}");
+    let first = kept.iter().map(std::fs::read_to_string);
+    let first: Vec<String> = first.collect::<Result<_, _>>()?;
+    assert!(first.contains(&"{\"mine\": 1}".to_owned()), "{first:?}");
     Ok(())
 }
 
@@ -124,10 +145,19 @@ async fn a_link_to_the_file_stays_one() -> Result<()> {
     std::fs::write(&real, "{}")?;
     let file = home.path().join(".claude.json");
     symlink(&real, &file)?;
+    for (flag, there) in [("--write", true), ("--remove", false)] {
+        let (code, _, err) = run(&home, &["client-config", "claude-code", flag]).await?;
+        assert_eq!(code, Some(0), "{err}");
+        assert!(file.symlink_metadata()?.is_symlink());
+        let text = std::fs::read_to_string(&real)?;
+        assert_eq!(text.contains("cozyvtt-shim"), there, "{text}");
+    }
+    // One that leads nowhere is not replaced by a file.
+    std::fs::remove_file(&real)?;
     let (code, _, err) = run(&home, &["client-config", "claude-code", "--write"]).await?;
-    assert_eq!(code, Some(0), "{err}");
-    assert!(file.symlink_metadata()?.is_symlink());
-    assert!(std::fs::read_to_string(&real)?.contains("cozyvtt-shim"));
+    assert_eq!(code, Some(1));
+    assert!(err.contains("a link to a file that is not there"), "{err}");
+    assert!(file.symlink_metadata()?.is_symlink() && !real.exists());
     Ok(())
 }
 

@@ -251,3 +251,49 @@ async fn a_daemon_without_a_table_gets_to_it_by_a_reload() -> Result<()> {
     assert_eq!(told["changed"], json!(["email"]));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_second_word_during_a_change_of_tables_is_the_one_that_counts() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let place = Place::new(&table, "dm")?;
+    let _daemon = place.home.start().await?;
+    at_table(&place.home).await;
+    let before = place.home.status().await?.instance;
+    let map = table.current_map().context("no map")?;
+    let path = format!("/api/campaigns/{}/maps/{map}/tokens", table.campaign_id());
+    let slow = table
+        .faults()
+        .route("POST", &path, Fault::Delay(Duration::from_secs(2)));
+    let token = json!({"map_id": map, "name": "ghost", "image_url": "", "x": 1, "y": 1});
+    let call = place.home.call("token_add", token);
+    let account = account(&table, "player1");
+    let words = async {
+        until("it is on its way", || async {
+            (slow.fired() > 0).then_some(())
+        })
+        .await;
+        write(&place.home, &account)?;
+        let first = reloaded(&place.home).await?;
+        // Back to the account of before, while the call holds the change up.
+        place.write("idle_exit_minutes = 7\n")?;
+        anyhow::Ok((first, reloaded(&place.home).await?))
+    };
+    let (answer, told) = tokio::join!(call, words);
+    assert_eq!(answer?.envelope["ok"], true);
+    let (first, second) = told?;
+    assert_eq!(first["result"]["taken"], "with_another_run", "{first}");
+    assert_eq!(second["result"]["taken"], "with_another_run", "{second}");
+    until(
+        "another run sits at the table of the second word",
+        || async {
+            let status = place.home.status().await.ok()?;
+            let is_there = status.instance != before && status.idle_exit_s == Some(420);
+            let login = status.hops.iter().find(|hop| hop.name == "login")?;
+            let dm = &table.account("dm").display_name;
+            (is_there && login.detail.contains(dm.as_str())).then_some(())
+        },
+    )
+    .await;
+    assert_eq!(table.log().count("POST", "/api/auth/login"), 1);
+    Ok(())
+}

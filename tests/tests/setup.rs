@@ -8,7 +8,7 @@ use std::process::Stdio;
 use anyhow::{Context as _, Result};
 use cozyvtt_proto::client::Client;
 use cozyvtt_proto::control::{DaemonStatus, DaemonStop, NoParams, Status};
-use cozyvtt_table::{Person as Somebody, Role, Scene, Table, Version};
+use cozyvtt_table::{CampaignPlan, Person as Somebody, Role, Scene, Table, Version};
 use cozyvtt_tests::agent::{Agent, Era};
 use cozyvtt_tests::daemon::Home;
 use cozyvtt_tests::{PATIENCE, binaries, until};
@@ -217,7 +217,8 @@ async fn run_again_it_changes_only_what_is_asked() -> Result<()> {
     // What is the person's own stays when the rest goes.
     let told = person.ctl(&["setup", "--remove"], "").await?;
     assert!(
-        told.out.contains("keys of your own: idle_exit_minutes"),
+        told.out
+            .contains("your own configuration, with idle_exit_minutes"),
         "{told:?}"
     );
     Ok(())
@@ -345,66 +346,219 @@ echo "$@" >> "$HOME/asked"
 case "$*" in
 *is-active*) exit 3 ;;
 *enable*cozyvttd.service*) exec "$DAEMON" --spawned >/dev/null 2>&1 </dev/null & ;;
+*enable*cozyvttd@player.service*)
+    exec "$DAEMON" --profile player --spawned >/dev/null 2>&1 </dev/null & ;;
 esac
 exit 0
 "#;
 
+/// A person for whom such a manager runs.
+struct Managed {
+    person: Person,
+    path: String,
+}
+
+impl Managed {
+    fn new() -> Result<Self> {
+        let person = Person::new()?;
+        std::fs::create_dir(person.runtime())?;
+        let bin = person.home.path().join("bin");
+        std::fs::create_dir(&bin)?;
+        let program = bin.join("systemctl");
+        std::fs::write(&program, MANAGER)?;
+        std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755))?;
+        let path = format!("{}:/usr/bin:/bin", bin.display());
+        Ok(Self { person, path })
+    }
+
+    async fn ctl(&self, arguments: &[&str], input: &str) -> Result<Told> {
+        let daemon = binaries::daemon().display().to_string();
+        let variables = [("PATH", self.path.as_str()), ("DAEMON", daemon.as_str())];
+        self.person.ctl_in(arguments, input, &variables).await
+    }
+
+    async fn set_up(&self, table: &Table, name: &str, profile: Option<&str>) -> Result<Told> {
+        let account = table.account(name);
+        let mut arguments: Vec<&str> = Vec::new();
+        arguments.extend(profile.iter().flat_map(|profile| ["--profile", *profile]));
+        arguments.extend(["setup", "--yes", "--url", table.url(), "--no-roll"]);
+        arguments.extend(["--email", &account.email, "--password-stdin"]);
+        self.ctl(&arguments, &account.password).await
+    }
+
+    fn units(&self) -> PathBuf {
+        self.person.home.path().join(".config/systemd/user")
+    }
+
+    fn asked(&self) -> Result<String> {
+        Ok(std::fs::read_to_string(
+            self.person.home.path().join("asked"),
+        )?)
+    }
+}
+
 #[tokio::test]
 async fn where_a_user_manager_runs_the_units_are_installed_and_taken_away_again() -> Result<()> {
     let table = Table::builder().start().await?;
-    let person = Person::new()?;
-    std::fs::create_dir(person.runtime())?;
-    let bin = person.home.path().join("bin");
-    std::fs::create_dir(&bin)?;
-    std::fs::write(bin.join("systemctl"), MANAGER)?;
-    std::fs::set_permissions(
-        bin.join("systemctl"),
-        std::fs::Permissions::from_mode(0o755),
-    )?;
-    let path = format!("{}:/usr/bin:/bin", bin.display());
-    let daemon = binaries::daemon().display().to_string();
-    let variables = [("PATH", path.as_str()), ("DAEMON", daemon.as_str())];
-    let account = table.account("dm");
-    let arguments = [
-        "setup",
-        "--yes",
-        "--url",
-        table.url(),
-        "--email",
-        &account.email,
-        "--password-stdin",
-    ];
-    let told = person
-        .ctl_in(&arguments, &account.password, &variables)
-        .await?;
+    let managed = Managed::new()?;
+    let told = managed.set_up(&table, "dm", None).await?;
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(told.out.contains("systemd starts the daemon"), "{told:?}");
-    let units = person.home.path().join(".config/systemd/user");
+    let units = managed.units();
     let service = std::fs::read_to_string(units.join("cozyvttd.service"))?;
+    let daemon = binaries::daemon().display().to_string();
     assert!(
         service.contains(&format!("ExecStart={daemon}\n")),
         "{service}"
     );
     assert!(units.join("cozyvttd.socket").exists());
-    let asked = std::fs::read_to_string(person.home.path().join("asked"))?;
+    let asked = managed.asked()?;
     assert!(asked.contains("enable --now cozyvttd.service"), "{asked}");
     assert_eq!(logins(&table), 1);
 
     let changed = units.join("cozyvttd.socket");
     std::fs::write(&changed, "# mine\n")?;
-    let told = person
-        .ctl_in(&["setup", "--remove"], "", &variables)
-        .await?;
+    let told = managed.ctl(&["setup", "--remove"], "").await?;
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(!units.join("cozyvttd.service").exists());
     assert!(
         changed.exists() && told.out.contains("changed by hand"),
         "{told:?}"
     );
-    let asked = std::fs::read_to_string(person.home.path().join("asked"))?;
+    let asked = managed.asked()?;
     assert!(
         asked.contains("disable --now cozyvttd.service cozyvttd.socket"),
         "{asked}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn units_of_profiles_stay_as_long_as_one_of_them_needs_them() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let managed = Managed::new()?;
+    let told = managed.set_up(&table, "player1", Some("player")).await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    // Another profile, as its own setup would have noted it.
+    let template = managed.units().join("cozyvttd@.service");
+    let state = managed
+        .person
+        .home
+        .path()
+        .join(".local/state/cozyvtt/profiles");
+    let player = std::fs::read_to_string(state.join("player/setup.json"))?;
+    std::fs::create_dir(state.join("other"))?;
+    std::fs::write(state.join("other/setup.json"), player)?;
+    let remove = ["--profile", "player", "setup", "--remove"];
+    let told = managed.ctl(&remove, "").await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(
+        template.exists() && told.out.contains("other profiles use it"),
+        "{told:?}"
+    );
+    assert!(!told.out.contains("profiles/other"), "{told:?}");
+    std::fs::remove_dir_all(state.join("other"))?;
+    let told = managed.set_up(&table, "player1", Some("player")).await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let told = managed.ctl(&remove, "").await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(!template.exists() && !managed.units().exists(), "{told:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_unit_of_somebody_else_stops_setup_before_it_writes_any() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let managed = Managed::new()?;
+    std::fs::create_dir_all(managed.units())?;
+    let mine = managed.units().join("cozyvttd.service");
+    std::fs::write(&mine, "# mine\n")?;
+    let told = managed.set_up(&table, "dm", None).await?;
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(
+        told.err.contains("is not one that setup has written"),
+        "{told:?}"
+    );
+    assert!(!managed.units().join("cozyvttd.socket").exists());
+    // The session is kept: the next try does not sign in again.
+    std::fs::remove_file(mine)?;
+    let told = managed.set_up(&table, "dm", None).await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert_eq!(logins(&table), 1);
+    managed.person.clear(&[None]).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_setup_that_stops_halfway_goes_on_with_the_session_it_has() -> Result<()> {
+    let second = CampaignPlan::new("The Second").seats([("dm", Role::Dm)]);
+    let scene = Scene::default().campaign(second);
+    let table = Table::builder().scene(scene).start().await?;
+    let person = Person::new()?;
+    std::fs::create_dir(person.runtime())?;
+    let told = person.set_up(&table, "dm", &["--no-roll"]).await?;
+    assert_eq!(told.code, Some(2), "{told:?}");
+    assert!(told.err.contains("in several campaigns"), "{told:?}");
+    let more = ["--no-roll", "--campaign", table.campaign_id()];
+    let told = person.set_up(&table, "dm", &more).await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert_eq!(logins(&table), 1);
+    person.clear(&[None]).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn after_a_logout_the_same_setup_brings_the_daemon_back_to_the_table() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let person = Person::new()?;
+    std::fs::create_dir(person.runtime())?;
+    let told = person.set_up(&table, "dm", &["--no-roll"]).await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let told = person.ctl(&["logout"], "").await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let told = person.ctl(&["setup", "--yes"], "").await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(told.out.contains("has gone to the table anew"), "{told:?}");
+    assert_eq!(logins(&table), 2, "setup signs in, and the daemon goes on");
+    person.clear(&[None]).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_setup_has_not_written_stays_when_it_is_undone() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let person = Person::new()?;
+    let folder = person.home.path().join(".config/cozyvtt");
+    std::fs::create_dir_all(&folder)?;
+    let mine = "email = 'me@example.org'\n";
+    std::fs::write(person.config(), mine)?;
+    let told = person.ctl(&["setup", "--remove"], "").await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert_eq!(std::fs::read_to_string(person.config())?, mine);
+    assert!(
+        told.out.contains("your own configuration, with email"),
+        "{told:?}"
+    );
+    // And a client's file that cannot be changed is tried again.
+    std::fs::create_dir(person.runtime())?;
+    let told = person
+        .set_up(&table, "dm", &["--no-roll", "--clients", "claude-code"])
+        .await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let client = person.home.path().join(".claude.json");
+    let entry = std::fs::read_to_string(&client)?;
+    std::fs::write(&client, "{ broken")?;
+    let told = person.ctl(&["setup", "--remove"], "").await?;
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.out.contains("was left as it is"), "{told:?}");
+    std::fs::write(&client, entry)?;
+    let told = person.ctl(&["setup", "--remove"], "").await?;
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(!client.exists());
+    let text = std::fs::read_to_string(person.config())?;
+    assert!(
+        text.contains("email") && !text.contains("password"),
+        "{text}"
     );
     Ok(())
 }

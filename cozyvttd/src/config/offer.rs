@@ -21,7 +21,7 @@ impl Config {
     /// Whether nothing of an instance or an account is configured, so that a client's
     /// offer can be taken.
     pub fn takes_offers(&self) -> bool {
-        self.open_to_offers.is_some()
+        self.open_to_offers && self.access.is_some()
     }
 
     /// The settings that a client offers, where nothing is configured that they could be
@@ -31,7 +31,7 @@ impl Config {
     ///
     /// [`ConfigProblem`]: theirs, or what is wrong with the configuration as it is.
     pub fn taking(&self, offered: &Offered) -> Result<Settings, ConfigProblem> {
-        let Some(access) = &self.open_to_offers else {
+        let Some(access) = self.access.as_ref().filter(|_| self.open_to_offers) else {
             return self.settings.clone();
         };
         let url = offered.url.as_deref().unwrap_or(DEFAULT_URL);

@@ -19,6 +19,20 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest password, in bytes; more means that the file is another one.
 const LONGEST: u64 = 64 * 1024;
 
+/// What no program of the person's inherits: a password, and what systemd says to this
+/// process alone.
+const OURS_ALONE: [&str; 9] = [
+    "COZYVTT_PASSWORD",
+    "CREDENTIALS_DIRECTORY",
+    "JOURNAL_STREAM",
+    "LISTEN_FDNAMES",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
+
 /// The password of the account.
 #[derive(Clone)]
 pub struct Password(Source);
@@ -196,9 +210,12 @@ async fn run(argv: &[String]) -> Result<SecretString, PasswordError> {
         program: program.clone(),
         how,
     };
-    let mut child = Command::new(program)
+    let mut command = Command::new(program);
+    for name in OURS_ALONE {
+        command.env_remove(name);
+    }
+    let mut child = command
         .args(arguments)
-        .env_remove("COZYVTT_PASSWORD")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         // A program that complains may quote what it should keep.

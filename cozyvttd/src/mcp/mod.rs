@@ -27,7 +27,7 @@ pub async fn serve(listener: Arc<Listener>, hub: Arc<Hub>, mut watchdog: Watchdo
     loop {
         let stream = tokio::select! {
             () = hub.stop.cancelled() => break,
-            () = watchdog.keep_quiet() => continue,
+            () = watchdog.keep_quiet(|| listener.takes_clients()) => continue,
             stream = listener.accept() => stream,
         };
         connections.spawn(converse(stream, Arc::clone(&hub)));

@@ -248,6 +248,15 @@ impl Login {
         matches!(*self.state.borrow(), LoginState::Blocked { .. })
     }
 
+    /// Whether nobody is signed in, and nothing is tried before a person acts or time has
+    /// passed.
+    pub fn is_held_up(&self) -> bool {
+        matches!(
+            *self.state.borrow(),
+            LoginState::Blocked { .. } | LoginState::CoolingDown { .. }
+        )
+    }
+
     /// The number of the session, when there is one.
     pub fn session(&self) -> Option<u64> {
         match *self.state.borrow() {

@@ -34,7 +34,7 @@ pub(crate) fn put(text: &str, client: Client, entry: &Entry) -> Result<String, S
         }
         Format::Yaml(key) => {
             let edited = put_yaml(text, key, client, entry)?;
-            kept(text, &edited, &entry.name)?;
+            kept(text, &edited, key, &entry.name)?;
             Ok(edited)
         }
         Format::Toml(_) => Err("it is not one that is written".to_owned()),
@@ -48,6 +48,9 @@ pub(crate) fn put(text: &str, client: Client, entry: &Entry) -> Result<String, S
 ///
 /// As [`put`].
 pub(crate) fn take(text: &str, client: Client, name: &str) -> Result<Option<String>, String> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
     match client.format() {
         Format::Json(key) => {
             let root = json(text)?;
@@ -79,7 +82,7 @@ pub(crate) fn take(text: &str, client: Client, name: &str) -> Result<Option<Stri
                 document.remove(key);
             }
             let edited = document.to_string();
-            kept(&edited, text, name)?;
+            kept(text, &edited, key, name)?;
             Ok(Some(edited))
         }
         Format::Toml(_) => Ok(None),
@@ -94,9 +97,22 @@ pub(crate) fn is_empty(text: &str, client: Client) -> bool {
     }
 }
 
+/// Comments and commas at an end are kept, since editors write them; anything looser is
+/// not JSON to the client either.
 fn json(text: &str) -> Result<CstRootNode, String> {
-    CstRootNode::parse(text, &ParseOptions::default())
-        .map_err(|error| format!("it is no JSON: {error}"))
+    let options = ParseOptions {
+        allow_comments: true,
+        allow_trailing_commas: true,
+        allow_loose_object_property_names: false,
+        allow_missing_commas: false,
+        allow_single_quoted_strings: false,
+        allow_hexadecimal_numbers: false,
+        allow_unary_plus_numbers: false,
+        allow_bare_decimal_point_numbers: false,
+        allow_non_finite_numbers: false,
+        allow_extended_string_escapes: false,
+    };
+    CstRootNode::parse(text, &options).map_err(|error| format!("it is no JSON: {error}"))
 }
 
 /// Sets a field, unless it says the same already.
@@ -160,21 +176,61 @@ fn put_yaml(text: &str, key: &str, client: Client, entry: &Entry) -> Result<Stri
     Ok(document.to_string())
 }
 
-/// Makes sure that an edit has only added lines to `before`, or changed those of the entry:
-/// a file of somebody else is not trusted to a library alone.
-fn kept(before: &str, after: &str, name: &str) -> Result<(), String> {
+/// Makes sure that an edit has changed nothing but the entry: a file of somebody else is not
+/// trusted to a library alone.
+fn kept(before: &str, after: &str, key: &str, name: &str) -> Result<(), String> {
     yaml(after)?;
-    let mut later = after.lines();
-    let ours =
-        |line: &str| line.contains("command:") || line.contains("args:") || line.contains(name);
-    for line in before.lines().filter(|line| !ours(line)) {
-        // An empty list of servers in braces opens up.
-        let braces = line.trim_end().ends_with("{}");
-        if !braces && !later.any(|other| other == line) {
-            return Err(format!("its line {line:?} would not stay as it is"));
+    let (before, after) = (others(before, key, name), others(after, key, name));
+    let different = before.iter().zip(&after).find(|(one, other)| one != other);
+    let longer = || before.get(after.len()).or(after.get(before.len()));
+    match different.map(|(line, _)| line).or_else(longer) {
+        None => Ok(()),
+        Some(line) => Err(format!("its line {line:?} would not stay as it is")),
+    }
+}
+
+/// The lines of a file that are not about the entry. A list of servers that has no other
+/// one is not counted either, nor are blank lines: both come and go with the entry.
+fn others<'a>(text: &'a str, key: &str, name: &str) -> Vec<&'a str> {
+    let depth = |line: &str| line.len() - line.trim_start().len();
+    let is = |line: &str, key: &str| {
+        let line = line.trim_start();
+        let bare = line.trim_start_matches(['"', '\'']);
+        let rest = bare.strip_prefix(key);
+        rest.is_some_and(|rest| rest.trim_start_matches(['"', '\'']).starts_with(':'))
+    };
+    let mut lines: Vec<&str> = Vec::new();
+    let (mut among_servers, mut entry) = (false, None);
+    let says_something = |line: &&str| !matches!(line.trim(), "" | "{}");
+    for line in text.lines().filter(says_something) {
+        if let Some(own) = entry {
+            // A list may stand as deep as the key that it belongs to.
+            if depth(line) > own {
+                continue;
+            }
+            entry = None;
+        }
+        if depth(line) == 0 && !line.starts_with('#') {
+            among_servers = is(line, key);
+        } else if among_servers && is(line, name) {
+            entry = Some(depth(line));
+            continue;
+        }
+        lines.push(line);
+    }
+    // The key of a list that is empty without the entry.
+    let alone = lines
+        .iter()
+        .position(|line| depth(line) == 0 && is(line, key));
+    if let Some(alone) = alone {
+        let value = lines[alone].split_once(':').map_or("", |(_, value)| value);
+        let no_value = matches!(value.trim(), "" | "{}");
+        let next = lines.get(alone + 1);
+        if no_value && next.is_none_or(|next| depth(next) == 0) {
+            lines.remove(alone);
         }
     }
-    Ok(())
+    lines
 }
 
 #[cfg(test)]
@@ -236,6 +292,8 @@ mod tests {
     fn what_cannot_be_read_is_refused() {
         assert!(put("{", Client::ClaudeCode, &entry()).is_err());
         assert!(put("[]", Client::ClaudeCode, &entry()).is_err());
+        assert!(put("{'a': 1}", Client::ClaudeCode, &entry()).is_err());
+        assert!(put("{\"a\": 1 \"b\": 2}", Client::ClaudeCode, &entry()).is_err());
         assert!(put("- a\n", Client::Hermes, &entry()).is_err());
         assert!(put("mcp_servers: [a]\n", Client::Hermes, &entry()).is_err());
     }
@@ -270,6 +328,23 @@ mod tests {
             assert_eq!(put(&once, Client::Hermes, &entry()).unwrap(), once);
             let gone = take(&once, Client::Hermes, "cozyvtt").unwrap().unwrap();
             assert_eq!(gone.trim_end(), text.trim_end());
+        }
+    }
+
+    #[test]
+    fn an_edit_that_changes_another_line_is_found() {
+        let text = "model: x\nmcp_servers:\n  other:\n    command: y\n  cozyvtt:\n    command: old\n    args: []\nlast: 1\n";
+        let is_kept = |after: &str| kept(text, after, "mcp_servers", "cozyvtt").is_ok();
+        assert!(is_kept(&text.replace("command: old", "command: new")));
+        assert!(is_kept(
+            &text.replace("  cozyvtt:\n    command: old\n    args: []\n", "")
+        ));
+        for (mine, other) in [
+            ("command: y", "command: z"),
+            ("last: 1\n", ""),
+            ("model: x", "model: cozyvtt"),
+        ] {
+            assert!(!is_kept(&text.replace(mine, other)), "{mine}");
         }
     }
 }

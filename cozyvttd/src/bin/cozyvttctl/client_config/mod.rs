@@ -22,7 +22,8 @@ use file::Change;
 #[command(after_help = "\
 Paths are absolute, since clients start programs with a PATH of their own. With --write the entry is merged \
 into the client's file (Claude Code, Claude Desktop, Hermes Agent): everything else in it stays as it is, and \
-the file as it was is kept beside it as FILE.bak-TIME. An entry of that name keeps its env.
+the file as it was is kept beside it as FILE.bak-TIME. An entry of that name keeps its env. --remove takes \
+the entry out again, and never the file.
 
 Exit codes: 0 done, 1 there is no shim, or the file cannot be read or written; it is then as it was.
 
@@ -70,7 +71,7 @@ pub(crate) fn run(
     let change = match (&file, args.write || args.remove) {
         (_, false) => None,
         (Some(file), true) if client.can_be_written() => Some(if args.remove {
-            file::take(file, client, &entry.name)?
+            file::take(file, client, &entry.name, None)?
         } else {
             file::put(file, client, &entry)?
         }),

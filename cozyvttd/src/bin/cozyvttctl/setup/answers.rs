@@ -13,7 +13,6 @@ use serde_json::Value;
 use super::Args;
 use crate::client_config::client::Client;
 use crate::failure::Failure;
-use crate::terminal::remark;
 use crate::text::plain;
 
 /// Where the password stands from now on.
@@ -75,17 +74,19 @@ impl Asking {
 
 /// All that is missing where nobody can be asked, in one sentence.
 pub(super) fn complete(args: &Args, before: &Config) -> Result<(), Failure> {
-    let known = before.settings.as_ref().ok();
-    let password = known.is_some()
-        || args.password_stdin
-        || args.password_file.is_some()
-        || args.password_command.is_some();
+    let given =
+        args.password_stdin || args.password_file.is_some() || args.password_command.is_some();
+    // A known password is that of the known account.
+    let email = args.email.as_ref().or(before.email.as_ref());
+    let same = email
+        .zip(before.email.as_ref())
+        .is_some_and(|(new, known)| new.eq_ignore_ascii_case(known));
     let missing: Vec<&str> = [
         ("--url", args.url.is_some() || before.url.is_some()),
-        ("--email", args.email.is_some() || known.is_some()),
+        ("--email", email.is_some()),
         (
             "--password-stdin, --password-file or --password-command",
-            password,
+            given || (same && before.password.is_some()),
         ),
     ]
     .into_iter()
@@ -99,7 +100,8 @@ pub(super) fn complete(args: &Args, before: &Config) -> Result<(), Failure> {
         "with --yes nothing is asked, and this is missing: {}",
         missing.join("; ")
     ))
-    .advise("--campaign can be left out where the account is in one campaign alone."))
+    .advise("--campaign can be left out where the account is in one campaign alone.")
+    .advise("A password that systemd alone hands to the daemon has to be named here as well."))
 }
 
 /// The instance's address.
@@ -132,11 +134,7 @@ pub(super) fn url(args: &Args, before: &Config, asking: Asking) -> Result<BaseUr
 
 /// The account's address.
 pub(super) fn email(args: &Args, before: &Config, asking: Asking) -> Result<String, Failure> {
-    let known = before
-        .settings
-        .as_ref()
-        .ok()
-        .map(|known| known.email.clone());
+    let known = before.email.clone();
     if let Some(email) = args
         .email
         .clone()
@@ -173,8 +171,12 @@ pub(super) fn secret(
         return Ok(Secret::File(path));
     }
     if let Some(command) = &args.password_command {
-        let words = command.split_whitespace().map(str::to_owned);
-        return Ok(Secret::Command(words.collect()));
+        let words = shlex::split(command).filter(|words| !words.is_empty());
+        return words.map(Secret::Command).ok_or_else(|| {
+            Failure::usage(
+                "--password-command is no command: a quote in it is not closed, or it is empty",
+            )
+        });
     }
     if args.password_stdin {
         let mut text = String::new();
@@ -188,8 +190,8 @@ pub(super) fn secret(
         }
         return Ok(Secret::Text(line.into()));
     }
-    match &before.settings {
-        Ok(known) if same_account => Ok(Secret::AsBefore(known.password.clone())),
+    match &before.password {
+        Some(known) if same_account => Ok(Secret::AsBefore(known.clone())),
         _ if asking.can() => typed(),
         _ => Err(Failure::usage(
             "another account needs its password: --password-stdin, --password-file or --password-command",
@@ -325,7 +327,12 @@ pub(super) fn clients(args: &Args, asking: Asking) -> Result<Vec<Client>, Failur
     let chosen = MultiSelect::new("Which of your MCP clients shall sit at the table?", all)
         .with_default(&there)
         .raw_prompt()
-        .map_err(left)?;
+        .map_err(|error| {
+            left_so(
+                error,
+                "The daemon is set up; `cozyvttctl client-config CLIENT` does the rest.",
+            )
+        })?;
     Ok(chosen
         .into_iter()
         .filter_map(|chosen| Client::value_variants().get(chosen.index).copied())
@@ -342,12 +349,19 @@ fn is_there(client: Client) -> bool {
     })
 }
 
-/// The person has left.
+/// The person has left before anything was written.
 fn left(error: InquireError) -> Failure {
+    left_so(
+        error,
+        "Nothing was changed; `cozyvttctl setup` begins anew.",
+    )
+}
+
+/// The person has left, and this is how things are.
+fn left_so(error: InquireError, so: &str) -> Failure {
     match error {
         InquireError::OperationCanceled | InquireError::OperationInterrupted => {
-            remark("What was done up to here stays; `cozyvttctl setup` goes on from there.");
-            Failure::failed("left by your word")
+            Failure::failed("left by your word").advise(so)
         }
         error => Failure::failed(format!("cannot ask: {error}"))
             .advise("Give the answers as flags, with --yes."),

@@ -2,11 +2,13 @@
 //! server; and back.
 
 mod answers;
+mod clients;
 mod record;
 mod remove;
 mod roll;
 mod settings;
 mod start;
+mod steps;
 mod table;
 mod units;
 
@@ -14,22 +16,17 @@ use std::path::{Path, PathBuf};
 
 use cozyvtt_proto::paths;
 use cozyvtt_proto::profile::Profile;
-use cozyvttd::config::{self, BaseUrl, Config, ConfigProblem};
-use cozyvttd::session::access::Access;
+use cozyvttd::config::{self, Config, ConfigProblem};
 use secrecy::SecretString;
-use serde_json::{Value, json};
 
 use crate::client_config::client::Client;
-use crate::client_config::entry::{Entry as ClientEntry, Wishes};
-use crate::client_config::file::{self, Change};
 use crate::daemon::Daemon;
 use crate::failure::{Exit, Failure};
-use crate::reload::reload;
-use crate::systemctl;
-use crate::terminal::{GOOD, QUIET, Screen, remark};
-use crate::text::{json_pretty, plain};
+use crate::terminal::Screen;
+use crate::text::plain;
 use answers::{Asking, Secret};
 use record::Record;
+use steps::Steps;
 use table::{Entry, Seat};
 
 /// How often a password that CozyVTT rejects may be typed again; it locks an address out
@@ -169,27 +166,26 @@ pub(crate) async fn run(
         answers::complete(&args, &before)?;
     }
     let mut steps = Steps::new(args.json);
-    let (seat, chosen) = sit(&args, &before, &place, asking, &mut steps, screen).await?;
-    let written = settings::write(
-        &config_file,
-        &settings::Settings {
-            url: chosen.url.to_string(),
-            email: chosen.email,
-            campaign: chosen.campaign,
-            secret: &chosen.secret,
-            ca_file: chosen.ca_file.as_deref(),
-        },
-    )?;
-    let word = if written { "written" } else { "as it was" };
-    let told = format!("The configuration is {word}: {}", config_file.display());
-    steps.done(screen, &told)?;
-    bring_up(&args, &place, &seat, written, daemon, &mut steps, screen).await?;
+    let seat = sit(&args, &before, &place, asking, &mut steps, screen).await?;
+    let done = async {
+        let told = answers::campaign(
+            &args,
+            before.campaign.as_deref(),
+            &seat.campaigns().await?,
+            asking,
+        )?;
+        establish(&args, &place, &seat, told, daemon, &mut steps, screen).await
+    };
+    if let Err(failure) = done.await {
+        seat.keep(&place, daemon).await;
+        return Err(failure);
+    }
     drop(seat);
     let status = start::arrived(daemon).await?;
     let table = status.hops.iter().find(|hop| hop.name == "campaign");
     let table = table.map_or_else(String::new, |hop| plain(&hop.detail));
     steps.done(screen, &format!("The daemon sits at the table: {table}"))?;
-    introduce(&args, &place, asking, &mut steps, screen)?;
+    clients::introduce(&args, &place, asking, &mut steps, screen)?;
     if !args.no_roll {
         let rolled = roll::roll(daemon).await?;
         steps.rolled = Some(rolled);
@@ -198,16 +194,7 @@ pub(crate) async fn run(
     steps.end(screen)
 }
 
-/// What was chosen.
-struct Chosen {
-    url: BaseUrl,
-    email: String,
-    secret: Secret,
-    campaign: String,
-    ca_file: Option<PathBuf>,
-}
-
-/// Asks, and checks each answer at the table.
+/// Asks who is to sit where, and checks each answer at the table.
 async fn sit(
     args: &Args,
     before: &Config,
@@ -215,34 +202,38 @@ async fn sit(
     asking: Asking,
     steps: &mut Steps,
     screen: &mut Screen,
-) -> Result<(Seat, Chosen), Failure> {
-    let known = before.settings.as_ref().ok();
+) -> Result<Seat, Failure> {
     let ca_file = args.ca_file.as_ref().map(std::path::absolute).transpose();
     let ca_file = ca_file.map_err(|error| Failure::usage(format!("--ca-file: {error}")))?;
-    let mut access = known.map_or_else(Access::default, |known| known.access.clone());
+    let mut access = before.access.clone().unwrap_or_default();
     if let Some(file) = &ca_file {
         access.ca_file = Some(file.clone());
     }
     let url = answers::url(args, before, asking)?;
+    let seat = |secret: Secret, email: &str| {
+        let chosen = table::Chosen {
+            url: url.clone(),
+            email: email.to_owned(),
+            secret,
+            ca_file: ca_file.clone(),
+        };
+        Seat::take(chosen, access.clone(), place.state_dir)
+    };
     // Nothing secret is asked for before it is known who is there.
     let nobody = Secret::Text(SecretString::default());
-    let seat = |secret: &Secret, email: &str| {
-        Seat::take(
-            url.clone(),
-            email.to_owned(),
-            secret,
-            access.clone(),
-            place.state_dir,
-        )
-    };
-    seat(&nobody, "nobody")?.look().await?;
+    seat(nobody, "nobody")?.look().await?;
     steps.done(screen, &format!("A CozyVTT answers at {url}"))?;
     let email = answers::email(args, before, asking)?;
-    let same =
-        known.is_some_and(|known| known.url == url && known.email.eq_ignore_ascii_case(&email));
+    let known = before.email.as_ref();
+    let same = before
+        .url
+        .as_ref()
+        .is_some_and(|known| *known == url.to_string())
+        && known.is_some_and(|known| known.eq_ignore_ascii_case(&email));
     let mut secret = answers::secret(args, before, same, asking)?;
     for attempt in 1.. {
-        let seat = seat(&secret, &email)?;
+        let mut seat = seat(secret, &email)?;
+        seat.is_new = !same;
         let mut entry = seat.enter(None).await?;
         if matches!(entry, Entry::SecondFactor) {
             let code = answers::code(args, asking)?.ok_or_else(|| {
@@ -254,18 +245,7 @@ async fn sit(
         match entry {
             Entry::In(name) => {
                 steps.done(screen, &format!("Signed in as {}", plain(&name)))?;
-                let campaigns = seat.campaigns().await?;
-                let old = known.map(|known| known.campaign.as_str());
-                let (campaign, told) = answers::campaign(args, old, &campaigns, asking)?;
-                steps.done(screen, &format!("The campaign: {told}"))?;
-                let chosen = Chosen {
-                    url,
-                    email,
-                    secret,
-                    campaign,
-                    ca_file,
-                };
-                return Ok((seat, chosen));
+                return Ok(seat);
             }
             Entry::SecondFactor => {
                 return Err(
@@ -284,154 +264,40 @@ async fn sit(
     Err(Failure::failed("nobody has signed in"))
 }
 
-/// Has the daemon run with the new configuration and the session of this setup.
-async fn bring_up(
+/// Writes the configuration, and brings the daemon up with it.
+async fn establish(
     args: &Args,
     place: &Place<'_>,
     seat: &Seat,
-    changed: bool,
+    (campaign, told): (String, String),
     daemon: &Daemon,
     steps: &mut Steps,
     screen: &mut Screen,
 ) -> Result<(), Failure> {
-    let mut record = Record::read(place.state_dir);
-    let with_units = !args.no_units && place.usual_sockets && systemctl::manager_runs().await;
-    if with_units {
-        let new_units = units::write(place.profile, &mut record)?;
+    steps.done(screen, &format!("The campaign: {told}"))?;
+    let file = place.config_file;
+    let written = settings::write(
+        file,
+        &settings::Settings {
+            url: seat.chosen.url.to_string(),
+            email: &seat.chosen.email,
+            campaign: &campaign,
+            secret: &seat.chosen.secret,
+            ca_file: seat.chosen.ca_file.as_deref(),
+        },
+    )?;
+    if written.is_change() {
+        let mut record = Record::read(place.state_dir);
+        record.configuration.take_in(&written);
         record.write(place.state_dir)?;
-        let active = units::is_active(place.profile).await;
-        if new_units || !active {
-            // It begins anew under systemd, with the session that was made here.
-            units::halt(place.profile).await;
-            start::stop(daemon).await?;
-            seat.hand_over(place.state_dir)?;
-            units::enable(place.profile).await?;
-            let told = "systemd starts the daemon, now and with every session of yours";
-            steps.done(screen, told)?;
-            return Ok(());
-        }
     }
-    let runs = start::runs(daemon).await;
-    if runs && !changed {
-        return Ok(());
-    }
-    seat.hand_over(place.state_dir)?;
-    if runs {
-        reload(daemon).await?;
-        steps.done(screen, "The daemon follows the new configuration")
+    let word = if written.is_change() {
+        "written"
     } else {
-        start::spawn(place.profile, place.socket_dir, daemon).await?;
-        steps.done(
-            screen,
-            "The daemon runs without systemd: cozyvtt-shim starts it whenever a client needs it",
-        )
-    }
-}
-
-/// Puts the shim into the clients, or prints what they need.
-fn introduce(
-    args: &Args,
-    place: &Place<'_>,
-    asking: Asking,
-    steps: &mut Steps,
-    screen: &mut Screen,
-) -> Result<(), Failure> {
-    let clients = answers::clients(args, asking)?;
-    if clients.is_empty() {
-        steps.hint("`cozyvttctl client-config CLIENT` prints what an MCP client needs.");
-        return Ok(());
-    }
-    let socket_dir = (!place.usual_sockets).then_some(place.socket_dir);
-    let entry = ClientEntry::new(place.profile, socket_dir, &Wishes::default())?;
-    let mut record = Record::read(place.state_dir);
-    for client in clients {
-        let path = client.file(&|name| std::env::var_os(name).map(PathBuf::from));
-        let Some(path) = path.filter(|_| client.can_be_written()) else {
-            let title = client.title();
-            steps.show(screen, &format!("{title}:\n{}", entry.snippet(client)))?;
-            continue;
-        };
-        let change = file::put(&path, client, &entry)?;
-        record
-            .clients
-            .insert(path.clone(), client.name().to_owned());
-        record
-            .backups
-            .extend(change.backup().map(Path::to_path_buf));
-        record.write(place.state_dir)?;
-        steps.done(
-            screen,
-            change
-                .told(client, &path.display().to_string())
-                .trim_end_matches('.'),
-        )?;
-        if matches!(change, Change::Written { .. }) {
-            steps.hint(client.after());
-        }
-    }
-    Ok(())
-}
-
-/// What was done, told as it is done.
-struct Steps {
-    json: bool,
-    done: Vec<String>,
-    snippets: Vec<String>,
-    rolled: Option<i64>,
-}
-
-impl Steps {
-    fn new(json: bool) -> Self {
-        Self {
-            json,
-            done: Vec::new(),
-            snippets: Vec::new(),
-            rolled: None,
-        }
-    }
-
-    fn done(&mut self, screen: &mut Screen, what: &str) -> Result<(), Failure> {
-        if !self.json {
-            let mark = screen.layout.pick("✓", "ok");
-            let lines = screen
-                .layout
-                .narrower(mark.chars().count() + 1)
-                .wrap(what, 0);
-            let indent = " ".repeat(mark.chars().count());
-            screen.lines(lines.iter().enumerate().map(|(number, line)| {
-                if number == 0 {
-                    format!("{GOOD}{mark}{GOOD:#} {line}")
-                } else {
-                    format!("{indent} {line}")
-                }
-            }))?;
-        }
-        self.done.push(what.to_owned());
-        Ok(())
-    }
-
-    fn show(&mut self, screen: &mut Screen, text: &str) -> Result<(), Failure> {
-        if !self.json {
-            screen.lines(text.lines().map(|line| format!("{QUIET}  {line}{QUIET:#}")))?;
-        }
-        self.snippets.push(text.to_owned());
-        Ok(())
-    }
-
-    fn hint(&self, text: &str) {
-        if !self.json {
-            remark(text);
-        }
-    }
-
-    fn end(self, screen: &mut Screen) -> Result<Exit, Failure> {
-        if self.json {
-            let rolled = self.rolled.map_or(Value::Null, Value::from);
-            let told = json!({"done": self.done, "snippets": self.snippets, "rolled": rolled});
-            screen.line(&json_pretty(&told))?;
-        } else {
-            remark("Have a good evening. `cozyvttctl status` tells how everything is.");
-        }
-        Ok(Exit::Fine)
-    }
+        "as it was"
+    };
+    let told = format!("The configuration is {word}: {}", file.display());
+    steps.done(screen, &told)?;
+    let changed = written.is_change();
+    start::bring_up(args, place, seat, changed, daemon, steps, screen).await
 }

@@ -3,28 +3,25 @@
 use std::path::{Path, PathBuf};
 
 use cozyvtt_proto::control::{AuthLogout, NoParams};
-use cozyvtt_proto::profile::Profile;
 use cozyvttd::config::Config;
 use serde_json::json;
 
 use super::answers::Secret;
+use super::record::{self, Record};
 use super::settings::Cleared;
-use super::table::{KEPT, Seat};
-use super::{Place, record, settings, start, units};
-use crate::client_config::client::Client;
-use crate::client_config::entry::Entry;
-use crate::client_config::file::{self, Change};
+use super::table::{Chosen, KEPT, Seat};
+use super::{Place, clients, settings, start, units};
 use crate::daemon::{Daemon, PROMPT};
 use crate::failure::{Exit, Failure};
-use crate::terminal::{GOOD, Screen, remark};
+use crate::terminal::{BAD, GOOD, Screen, remark};
 use crate::text::json_pretty;
-use clap::ValueEnum as _;
 
-/// What was done, and what was left.
+/// What was done, what was left, and what did not work.
 #[derive(Debug, Default)]
 struct Account {
     done: Vec<String>,
     left: Vec<String>,
+    failed: Vec<String>,
 }
 
 impl Account {
@@ -41,6 +38,14 @@ impl Account {
     fn left(&mut self, path: &Path, what: &str) {
         self.left.push(format!("{}: {what}", path.display()));
     }
+
+    fn failed(&mut self, what: impl std::fmt::Display, failure: Failure) {
+        let why = match failure {
+            Failure::Told(told) => told.problem,
+            Failure::Output(error) => error.to_string(),
+        };
+        self.failed.push(format!("{what}: {why}"));
+    }
 }
 
 pub(super) async fn run(
@@ -49,61 +54,118 @@ pub(super) async fn run(
     daemon: &Daemon,
     screen: &mut Screen,
 ) -> Result<Exit, Failure> {
-    let mut record = record::Record::read(place.state_dir);
+    let mut record = Record::read(place.state_dir);
     let mut account = Account::default();
-    for (path, name) in std::mem::take(&mut record.clients) {
-        client(&path, &name, place.profile, &mut account);
-    }
-    for backup in std::mem::take(&mut record.backups) {
-        if backup.exists() {
-            account.left(&backup, "a client's configuration as it was before");
-        }
-    }
+    take_out_of_clients(place, &mut record, &mut account);
     if start::runs(daemon).await {
         farewell(daemon, &mut account).await;
     } else if place.state_dir.join(KEPT[0]).exists() {
         log_out(place, &mut account).await;
     }
-    let had_units = !record.units.is_empty();
-    for unit in units::remove(place.profile, &mut record).await {
-        account.left(&unit, "a unit that was changed by hand");
-    }
-    if had_units {
-        account
-            .done
-            .push("The units are disabled and removed.".to_owned());
-    }
-    start::stop(daemon).await?;
-    let file = place.config_file;
-    match settings::clear(file)? {
-        Cleared::Absent => {}
-        Cleared::Deleted => account.done.push(format!("{} is removed.", file.display())),
-        Cleared::Kept(keys) => {
-            account.left(file, &format!("keys of your own: {}", keys.join(", ")));
+    if record.enabled || !record.units.is_empty() {
+        match units::remove(place, &mut record).await {
+            Ok(left) => {
+                let told = "The daemon's units are stopped and disabled.";
+                account.done.push(told.to_owned());
+                for (unit, why) in left {
+                    account.left(&unit, why);
+                }
+            }
+            Err(failure) => account.failed("the units", failure),
         }
     }
-    for name in KEPT.iter().chain([&record::NAME]) {
-        let path = place.state_dir.join(name);
-        // What cannot be removed is named below.
-        let _ = std::fs::remove_file(path);
+    if let Err(failure) = start::stop(daemon).await {
+        account.failed("the daemon", failure);
     }
-    for folder in [file.parent(), file.parent().and_then(Path::parent)] {
-        if let Some(folder) =
-            folder.filter(|folder| folder.ends_with("cozyvtt") || folder.ends_with("profiles"))
-        {
-            // Only an empty one goes, here and below.
+    clear_configuration(place, &mut record, &mut account);
+    for name in KEPT {
+        // What cannot be removed is named below.
+        let _ = std::fs::remove_file(place.state_dir.join(name));
+    }
+    if account.failed.is_empty() {
+        let _ = std::fs::remove_file(place.state_dir.join(record::NAME));
+    } else {
+        // What is still to be undone.
+        record.write(place.state_dir)?;
+    }
+    let _ = std::fs::remove_dir(place.socket_dir);
+    name_what_is_left(place, &mut account);
+    tell(&account, as_json, screen)?;
+    Ok(if account.failed.is_empty() {
+        Exit::Fine
+    } else {
+        Exit::Failed
+    })
+}
+
+/// Takes the entries out of the clients' files.
+fn take_out_of_clients(place: &Place<'_>, record: &mut Record, account: &mut Account) {
+    for (path, noted) in std::mem::take(&mut record.clients) {
+        match clients::withdraw(&path, &noted, place) {
+            Ok((change, told)) => {
+                if change.name() != "none" {
+                    account.done.push(told);
+                }
+                record
+                    .backups
+                    .extend(change.backup().map(Path::to_path_buf));
+            }
+            Err(failure) => {
+                account.failed(path.display(), failure);
+                record.clients.insert(path, noted);
+            }
+        }
+    }
+    record.backups.retain(|backup| backup.exists());
+    for backup in &record.backups {
+        account.left(backup, "a client's configuration as it was before");
+    }
+}
+
+/// Takes what setup has written out of the configuration, and what is the person's own not.
+fn clear_configuration(place: &Place<'_>, record: &mut Record, account: &mut Account) {
+    let (file, written) = (place.config_file, &record.configuration);
+    match settings::clear(file, written) {
+        Err(failure) => return account.failed(file.display(), failure),
+        Ok(Cleared::Absent) => {}
+        Ok(Cleared::Deleted) => account.done.push(format!("{} is removed.", file.display())),
+        Ok(Cleared::Kept(keys)) => {
+            let mut what = format!("your own configuration, with {}", keys.join(", "));
+            if keys.is_empty() {
+                "your own configuration, without any key".clone_into(&mut what);
+            }
+            let changed: Vec<&str> = written.changed.iter().map(String::as_str).collect();
+            if !changed.is_empty() {
+                what = format!("{what}; of these setup has changed {}", changed.join(", "));
+            }
+            account.left(file, &what);
+        }
+    }
+    record.configuration = record::Configuration::default();
+    for folder in file.ancestors().skip(1).take(2) {
+        if folder.ends_with("cozyvtt") || folder.ends_with("profiles") {
+            // Only an empty one goes.
             let _ = std::fs::remove_dir(folder);
         }
     }
-    let _ = std::fs::remove_dir(place.socket_dir);
+}
+
+/// Names the daemon's files; those of other profiles stay out of it.
+fn name_what_is_left(place: &Place<'_>, account: &mut Account) {
+    let others = place.state_dir.join("profiles");
     for path in files_below(place.state_dir) {
-        account.left(&path, what_it_is(&path));
+        if !path.starts_with(&others) {
+            account.left(&path, what_it_is(&path));
+        }
     }
-    if let Some(shared) = cozyvtt_proto::paths::shared_state_dir() {
+    if others.is_dir() {
+        account.left(&others, "what the daemons of other profiles keep");
+    }
+    let shared = cozyvtt_proto::paths::shared_state_dir();
+    if let Some(shared) = shared.filter(|shared| shared != place.state_dir) {
         for path in files_below(&shared) {
-            let line = format!("{}: {}", path.display(), what_it_is(&path));
-            if !account.left.contains(&line) {
-                account.left.push(line);
+            if is_tally(&path) {
+                account.left(&path, what_it_is(&path));
             }
         }
     }
@@ -112,28 +174,6 @@ pub(super) async fn run(
             place.socket_dir,
             "the folder of the sockets, until you log out",
         );
-    }
-    tell(&account, as_json, screen)?;
-    Ok(Exit::Fine)
-}
-
-/// Takes the entry out of a client's file.
-fn client(path: &Path, name: &str, profile: Option<&Profile>, account: &mut Account) {
-    let Ok(client) = Client::from_str(name, false) else {
-        return account.left(path, "the entry of a client that is not known any more");
-    };
-    let entry = Entry::name_for(profile);
-    match file::take(path, client, &entry) {
-        Ok(Change::None) => {}
-        Ok(change) => {
-            account
-                .done
-                .push(change.told(client, &path.display().to_string()));
-            if let Some(backup) = change.backup() {
-                account.left(backup, "a client's configuration as it was before");
-            }
-        }
-        Err(_) => account.left(path, "it could not be changed; take the entry out by hand"),
     }
 }
 
@@ -148,15 +188,13 @@ async fn log_out(place: &Place<'_>, account: &mut Account) {
     let config = Config::resolve(Some(place.config_file), place.profile, &|_| None);
     let ended = match config.settings {
         Ok(known) => {
-            let secret = Secret::AsBefore(known.password);
-            let seat = Seat::take(
-                known.url,
-                known.email,
-                &secret,
-                known.access,
-                place.state_dir,
-            );
-            match seat {
+            let chosen = Chosen {
+                url: known.url,
+                email: known.email,
+                secret: Secret::AsBefore(known.password),
+                ca_file: None,
+            };
+            match Seat::take(chosen, known.access, place.state_dir) {
                 Ok(seat) => seat.leave().await,
                 Err(_) => false,
             }
@@ -182,11 +220,19 @@ fn what_it_is(path: &Path) -> &'static str {
         "the ledger of writes"
     } else if name.starts_with("audit") {
         "the audit log"
-    } else if name.starts_with("sign-ins") {
+    } else if name == record::NAME {
+        "what is still to be undone"
+    } else if is_tally(path) {
         "the tally of sign-ins, which keeps you from being locked out"
     } else {
         "a file of the daemon's"
     }
+}
+
+/// Whether a file counts sign-ins, for all daemons of the person.
+fn is_tally(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with("sign-ins"))
 }
 
 /// Every file below a folder, and every folder that is empty.
@@ -218,7 +264,11 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 
 fn tell(account: &Account, as_json: bool, screen: &mut Screen) -> Result<(), Failure> {
     if as_json {
-        let told = json!({"removed": account.done, "left": account.left});
+        let told = json!({
+            "removed": account.done,
+            "left": account.left,
+            "failed": account.failed,
+        });
         screen.line(&json_pretty(&told))?;
         return Ok(());
     }
@@ -231,7 +281,18 @@ fn tell(account: &Account, as_json: bool, screen: &mut Screen) -> Result<(), Fai
             .flat_map(wrapped)
             .map(|line| format!("{GOOD}{line}{GOOD:#}")),
     )?;
-    if account.done.is_empty() {
+    screen.lines(
+        account
+            .failed
+            .iter()
+            .flat_map(wrapped)
+            .map(|line| format!("{BAD}{line}{BAD:#}")),
+    )?;
+    if !account.failed.is_empty() {
+        remark(
+            "What did not work stays noted: mend it, then run `cozyvttctl setup --remove` again.",
+        );
+    } else if account.done.is_empty() {
         screen.line("There was nothing that setup has written.")?;
     }
     if account.left.is_empty() {

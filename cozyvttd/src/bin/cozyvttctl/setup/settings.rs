@@ -6,119 +6,122 @@ use secrecy::ExposeSecret as _;
 use toml_edit::{Array, DocumentMut, Item, value};
 
 use super::answers::Secret;
+use super::record::Configuration;
 use crate::failure::Failure;
 
 /// Said at the head of a new file.
 const HEAD: &str = "# Written by `cozyvttctl setup`. `cozyvttd --check-config` says what it comes to, and\n\
                     # `cozyvttctl reload` makes a running daemon follow it.\n\n";
 
-/// The keys that setup answers for.
-const KEYS: [&str; 7] = [
-    "url",
-    "email",
-    "password",
-    "password_file",
-    "password_command",
-    "campaign_id",
-    "ca_file",
-];
+/// The keys of which one says where the password is.
+const PASSWORDS: [&str; 3] = ["password", "password_file", "password_command"];
 
 /// What is to stand in the file.
 pub(super) struct Settings<'a> {
     pub(super) url: String,
-    pub(super) email: String,
-    pub(super) campaign: String,
+    pub(super) email: &'a str,
+    pub(super) campaign: &'a str,
     pub(super) secret: &'a Secret,
     pub(super) ca_file: Option<&'a Path>,
 }
 
-/// Writes them; whether anything is another one than before.
+/// Writes them; what is new in the file, and what says something else than before.
 ///
 /// # Errors
 ///
 /// The file cannot be read, understood or written; it is as it was.
-pub(super) fn write(path: &Path, settings: &Settings<'_>) -> Result<bool, Failure> {
+pub(super) fn write(path: &Path, settings: &Settings<'_>) -> Result<Configuration, Failure> {
     let before = read(path)?;
     let mut document = parse(path, before.as_deref().unwrap_or_default())?;
-    set(&mut document, "url", Some(settings.url.as_str().into()));
-    set(&mut document, "email", Some(settings.email.as_str().into()));
-    let password = match settings.secret {
-        Secret::AsBefore(_) => None,
-        Secret::Text(text) => Some(("password", text.expose_secret().into())),
-        Secret::File(file) => Some(("password_file", file.display().to_string().into())),
-        Secret::Command(argv) => {
-            let argv: Array = argv.iter().map(String::as_str).collect();
-            Some(("password_command", argv.into()))
+    let mut written = Configuration {
+        made: before.is_none(),
+        ..Configuration::default()
+    };
+    let mut set = |key: &str, new: toml_edit::Value| {
+        let mut had_another = false;
+        for other in PASSWORDS.iter().filter(|_| PASSWORDS.contains(&key)) {
+            had_another |= *other != key && document.remove(other).is_some();
+        }
+        match set(&mut document, key, new) {
+            Set::Same => {}
+            // One kind of password in the place of another is no new thing.
+            Set::Added if !had_another => drop(written.added.insert(key.to_owned())),
+            Set::Added | Set::Changed => drop(written.changed.insert(key.to_owned())),
         }
     };
-    if let Some((key, password)) = password {
-        for other in ["password", "password_file", "password_command"] {
-            if other != key {
-                document.remove(other);
-            }
+    set("url", settings.url.as_str().into());
+    set("email", settings.email.into());
+    match settings.secret {
+        Secret::AsBefore(_) => {}
+        Secret::Text(text) => set("password", text.expose_secret().into()),
+        Secret::File(file) => set("password_file", file.display().to_string().into()),
+        Secret::Command(argv) => {
+            let argv: Array = argv.iter().map(String::as_str).collect();
+            set("password_command", argv.into());
         }
-        set(&mut document, key, Some(password));
     }
-    set(
-        &mut document,
-        "campaign_id",
-        Some(settings.campaign.as_str().into()),
-    );
+    set("campaign_id", settings.campaign.into());
     if let Some(file) = settings.ca_file {
-        set(
-            &mut document,
-            "ca_file",
-            Some(file.display().to_string().into()),
-        );
+        set("ca_file", file.display().to_string().into());
     }
-    let head = if before.is_none() { HEAD } else { "" };
-    let after = format!("{head}{document}");
-    if before.as_ref() == Some(&after) {
-        return Ok(false);
+    if written.is_change() {
+        let head = if written.made { HEAD } else { "" };
+        store(path, &format!("{head}{document}"))?;
     }
-    store(path, &after)?;
-    Ok(true)
+    Ok(written)
 }
 
-/// What became of the file when its settings were taken out.
+/// What became of the file when setup's part of it was taken out.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Cleared {
     /// It was not there.
     Absent,
-    /// It held nothing else and is gone.
+    /// It was made by setup, held nothing else, and is gone.
     Deleted,
-    /// It holds these keys of the person's own.
+    /// It is there, with these keys.
     Kept(Vec<String>),
 }
 
-/// Takes out what setup answers for.
+/// Takes out what setup has written into it.
 ///
 /// # Errors
 ///
 /// As [`write()`].
-pub(super) fn clear(path: &Path) -> Result<Cleared, Failure> {
+pub(super) fn clear(path: &Path, written: &Configuration) -> Result<Cleared, Failure> {
     let Some(text) = read(path)? else {
         return Ok(Cleared::Absent);
     };
     let mut document = parse(path, &text)?;
-    for key in KEYS {
-        document.remove(key);
+    for key in &written.added {
+        // The password may be of another kind by now.
+        let family = PASSWORDS.contains(&key.as_str());
+        let kinds = PASSWORDS.iter().filter(|_| family);
+        for key in kinds.chain([&key.as_str()]) {
+            document.remove(key);
+        }
     }
     let others: Vec<String> = document.iter().map(|(key, _)| key.to_owned()).collect();
-    if others.is_empty() {
+    if others.is_empty() && written.made {
         std::fs::remove_file(path).map_err(|error| {
             Failure::failed(format!("{} cannot be removed: {error}", path.display()))
         })?;
         return Ok(Cleared::Deleted);
     }
-    store(path, &document.to_string())?;
+    if !written.added.is_empty() {
+        store(path, &document.to_string())?;
+    }
     Ok(Cleared::Kept(others))
 }
 
+/// What setting a key was.
+enum Set {
+    Same,
+    Added,
+    Changed,
+}
+
 /// Sets a key, unless it says the same already; a comment behind it stays.
-fn set(document: &mut DocumentMut, key: &str, new: Option<toml_edit::Value>) {
-    let Some(mut new) = new else {
-        return;
-    };
+fn set(document: &mut DocumentMut, key: &str, mut new: toml_edit::Value) -> Set {
     let same =
         |old: &toml_edit::Value, new: &toml_edit::Value| match (old.as_array(), new.as_array()) {
             (Some(old), Some(new)) => {
@@ -133,12 +136,16 @@ fn set(document: &mut DocumentMut, key: &str, new: Option<toml_edit::Value>) {
             _ => old.as_str().is_some() && old.as_str() == new.as_str(),
         };
     match document.get_mut(key).and_then(Item::as_value_mut) {
-        Some(old) if same(old, &new) => {}
+        Some(old) if same(old, &new) => Set::Same,
         Some(old) => {
             *new.decor_mut() = old.decor().clone();
             *old = new;
+            Set::Changed
         }
-        None => document[key] = value(new),
+        None => {
+            document[key] = value(new);
+            Set::Added
+        }
     }
 }
 
@@ -189,26 +196,46 @@ mod tests {
     fn settings(secret: &Secret) -> Settings<'_> {
         Settings {
             url: "https://table.example".to_owned(),
-            email: "a@b.example".to_owned(),
-            campaign: "c1".to_owned(),
+            email: "a@b.example",
+            campaign: "c1",
             secret,
             ca_file: None,
         }
     }
 
+    fn keys(all: &std::collections::BTreeSet<String>) -> Vec<&str> {
+        all.iter().map(String::as_str).collect()
+    }
+
     #[test]
-    fn what_is_not_setup_s_stays_and_the_same_again_changes_nothing() {
+    fn a_file_that_setup_has_made_comes_and_goes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cozyvtt/config.toml");
         let secret = Secret::Text("can\"ary".to_owned().into());
-        assert!(write(&path, &settings(&secret)).unwrap());
+        let written = write(&path, &settings(&secret)).unwrap();
+        assert!(written.made && written.changed.is_empty());
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(!write(&path, &settings(&secret)).unwrap());
+        assert!(!write(&path, &settings(&secret)).unwrap().is_change());
+        // The password is of another kind by now.
+        let secret = Secret::Command(vec!["pass".to_owned()]);
+        let later = write(&path, &settings(&secret)).unwrap();
+        assert_eq!(keys(&later.changed), ["password_command"]);
+        assert_eq!(clear(&path, &written).unwrap(), Cleared::Deleted);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_is_not_setup_s_stays_when_it_writes_and_when_it_clears() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
         let mine =
             "# mine\nurl = 'https://old.example' # why\npassword = 'x'\n[policy]\ndeny = []\n";
         std::fs::write(&path, mine).unwrap();
         let secret = Secret::Command(vec!["pass".to_owned(), "show".to_owned()]);
-        assert!(write(&path, &settings(&secret)).unwrap());
+        let written = write(&path, &settings(&secret)).unwrap();
+        assert!(!written.made);
+        assert_eq!(keys(&written.added), ["campaign_id", "email"]);
+        assert_eq!(keys(&written.changed), ["password_command", "url"]);
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(
             text.starts_with("# mine\nurl = \"https://table.example\" # why\n"),
@@ -222,7 +249,13 @@ mod tests {
             !text.contains("password = ") && text.contains("[policy]"),
             "{text}"
         );
-        assert!(matches!(clear(&path).unwrap(), Cleared::Kept(keys) if keys == ["policy"]));
-        assert!(!std::fs::read_to_string(&path).unwrap().contains("email"));
+        let left = ["url", "password_command", "policy"].map(str::to_owned);
+        assert_eq!(clear(&path, &written).unwrap(), Cleared::Kept(left.into()));
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(!text.contains("email") && text.contains("pass"), "{text}");
+        // Where nothing was written, nothing is touched.
+        let nothing = Configuration::default();
+        assert!(matches!(clear(&path, &nothing).unwrap(), Cleared::Kept(_)));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     }
 }

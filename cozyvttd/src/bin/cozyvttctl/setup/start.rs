@@ -10,9 +10,16 @@ use cozyvtt_proto::profile::Profile;
 use tokio::process::Command;
 use tokio::time::sleep;
 
+use super::record::Record;
+use super::steps::Steps;
+use super::table::Seat;
+use super::{Args, Place, units};
 use crate::daemon::{Daemon, PROMPT};
 use crate::failure::Failure;
 use crate::programs::{self, DAEMON};
+use crate::reload::reload;
+use crate::systemctl;
+use crate::terminal::Screen;
 
 /// How long the daemon may take to serve, and to leave.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -21,6 +28,73 @@ const PATIENCE: Duration = Duration::from_secs(40);
 const WAY: Duration = Duration::from_secs(30);
 
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Variables by which the daemon of this shell would be another one than that of systemd.
+const OF_THIS_SHELL: [&str; 2] = ["COZYVTT_CONFIG", "COZYVTT_STATE_DIR"];
+
+/// Has the daemon run with the new configuration and the session of this setup.
+///
+/// # Errors
+///
+/// The units cannot be written, or the daemon does not start.
+pub(super) async fn bring_up(
+    args: &Args,
+    place: &Place<'_>,
+    seat: &Seat,
+    changed: bool,
+    daemon: &Daemon,
+    steps: &mut Steps,
+    screen: &mut Screen,
+) -> Result<(), Failure> {
+    let wanted = !args.no_units && place.usual_sockets && systemctl::manager_runs().await;
+    let own = OF_THIS_SHELL
+        .iter()
+        .find(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
+        .filter(|_| wanted);
+    if let Some(name) = own {
+        steps.hint(&format!(
+            "{name} is set in this shell, and systemd does not know it: the daemon is started without systemd."
+        ));
+    } else if wanted {
+        let mut record = Record::read(place.state_dir);
+        let new_units = units::write(place.profile, &mut record)?;
+        record.enabled = true;
+        record.write(place.state_dir)?;
+        if new_units || !units::is_active(place.profile).await {
+            // It begins anew under systemd, with the session that was made here.
+            units::halt(place.profile).await;
+            stop(daemon).await?;
+            seat.hand_over(place.state_dir)?;
+            units::enable(place.profile).await?;
+            let told = "systemd starts the daemon, now and with every session of yours";
+            return steps.done(screen, told);
+        }
+    }
+    if !runs(daemon).await {
+        seat.hand_over(place.state_dir)?;
+        spawn(place.profile, place.socket_dir, daemon).await?;
+        let told =
+            "The daemon runs without systemd: cozyvtt-shim starts it whenever a client needs it";
+        return steps.done(screen, told);
+    }
+    if changed || !is_fine(daemon).await {
+        seat.hand_over(place.state_dir)?;
+        reload(daemon).await?;
+        let told = if changed {
+            "The daemon follows the new configuration"
+        } else {
+            "The daemon has gone to the table anew"
+        };
+        return steps.done(screen, told);
+    }
+    Ok(())
+}
+
+/// Whether a daemon sits at its table.
+async fn is_fine(daemon: &Daemon) -> bool {
+    let status = daemon.try_ask::<DaemonStatus>(NoParams {}, PROMPT).await;
+    status.is_ok_and(|status| status.hops.iter().all(|hop| hop.state == HopState::Ok))
+}
 
 /// Whether a daemon answers.
 pub(super) async fn runs(daemon: &Daemon) -> bool {

@@ -1,7 +1,7 @@
 //! Setup's own look at the table: what is at the address, who we are, which campaigns there
 //! are. It signs in once at most, and the daemon goes on with that session.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cozyvtt_proto::control::{LoginPhase, LoginReason};
@@ -17,13 +17,27 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::answers::Secret;
+use super::{Place, start};
+use crate::daemon::Daemon;
 use crate::failure::Failure;
 
 /// What a login leaves in its folder: the session, and when the password was sent.
 pub(super) const KEPT: [&str; 2] = ["session.json", "login.json"];
 
+/// Who is to sit where.
+pub(super) struct Chosen {
+    pub(super) url: BaseUrl,
+    pub(super) email: String,
+    pub(super) secret: Secret,
+    pub(super) ca_file: Option<PathBuf>,
+}
+
 /// The account at the table.
 pub(super) struct Seat {
+    /// What was chosen.
+    pub(super) chosen: Chosen,
+    /// It is another account than that of the daemon.
+    pub(super) is_new: bool,
     account: Arc<Account>,
     folder: TempDir,
 }
@@ -40,13 +54,7 @@ pub(super) enum Entry {
 
 impl Seat {
     /// Goes to the table with what a daemon in `state_dir` has kept; that folder is only read.
-    pub(super) fn take(
-        url: BaseUrl,
-        email: String,
-        secret: &Secret,
-        access: Access,
-        state_dir: &Path,
-    ) -> Result<Self, Failure> {
+    pub(super) fn take(chosen: Chosen, access: Access, state_dir: &Path) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| {
             Failure::failed(format!("no temporary folder: {error}; nothing was changed"))
         };
@@ -63,9 +71,9 @@ impl Seat {
         let campaign = ResourceId::parse("unknown")
             .map_err(|_| Failure::failed("cozyvttctl is broken: no campaign"))?;
         let settings = Settings {
-            url,
-            email,
-            password: secret.password()?,
+            url: chosen.url.clone(),
+            email: chosen.email.clone(),
+            password: chosen.secret.password()?,
             campaign,
             access,
             origin: Origin::Configured,
@@ -79,7 +87,12 @@ impl Seat {
         };
         let account = Account::start(settings, ground)
             .map_err(|error| Failure::failed(format!("{error}; nothing was sent")))?;
-        Ok(Self { account, folder })
+        Ok(Self {
+            chosen,
+            is_new: false,
+            account,
+            folder,
+        })
     }
 
     /// Whether the address is that of a CozyVTT.
@@ -141,6 +154,18 @@ impl Seat {
     /// Ends the kept session at the server; whether the server knows of it.
     pub(super) async fn leave(&self) -> bool {
         self.account.log_out().await.untold.is_none()
+    }
+
+    /// Keeps the session of a setup that cannot go on: the next try shall not send the
+    /// password again. Where a daemon runs its own session stays, and one of another account
+    /// is ended.
+    pub(super) async fn keep(&self, place: &Place<'_>, daemon: &Daemon) {
+        if !start::runs(daemon).await {
+            // At worst the next try signs in.
+            let _ = self.hand_over(place.state_dir);
+        } else if self.is_new {
+            self.leave().await;
+        }
     }
 
     /// Hands the session on to the daemon of `state_dir`, which then needs no password.
