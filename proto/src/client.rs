@@ -163,12 +163,20 @@ impl Client {
                 return result::<M>(&answer.to_bytes());
             }
             let mut pending = Vec::new();
+            // Up to here no line ends: an answer may come in many pieces.
+            let mut looked_at = 0;
             let mut is_answer = false;
             while let Some(frame) = body.frame().await {
                 let frame = frame.map_err(|error| self.broken(error.as_ref()))?;
                 pending.extend_from_slice(&frame.into_data().unwrap_or_default());
-                while let Some(end) = pending.iter().position(|&byte| byte == b'\n') {
-                    let line: Vec<u8> = pending.drain(..=end).collect();
+                loop {
+                    let unseen = &pending[looked_at..];
+                    let Some(end) = unseen.iter().position(|&byte| byte == b'\n') else {
+                        looked_at = pending.len();
+                        break;
+                    };
+                    let line: Vec<u8> = pending.drain(..=looked_at + end).collect();
+                    looked_at = 0;
                     if let Some(name) = line.strip_prefix(b"event:") {
                         is_answer = name.trim_ascii() == b"answer";
                     } else if let Some(data) = line.strip_prefix(b"data:") {

@@ -15,6 +15,7 @@ pub mod mounts;
 pub mod peer;
 pub mod raw;
 pub mod seat;
+pub mod terminal;
 
 use std::future::Future;
 use std::time::Duration;

@@ -51,6 +51,26 @@ async fn t_set_01_each_preset_shows_exactly_its_tools() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_readme_says_how_much_each_preset_weighs() -> Result<()> {
+    let readme = include_str!("../../README.md");
+    let rows = PRESETS.iter().map(|preset| preset.name).chain(["all"]);
+    for name in rows {
+        let tools = seen_with(&["--toolsets", name], None).await?;
+        let sizes = tools.iter().map(serde_json::to_vec);
+        let bytes: usize = sizes.map(|size| Ok(size?.len())).sum::<Result<_>>()?;
+        let [kb, rest] = [(bytes + 50) / 1000, (bytes + 50) % 1000 / 100];
+        let columns = format!(" | {} | {kb}.{rest} kB |", tools.len());
+        let row = |line: &str| {
+            let is_of_it = line.starts_with(&format!("| `{name}` |"))
+                || line.starts_with(&format!("| {name}, "));
+            is_of_it && line.contains(&columns)
+        };
+        assert!(readme.lines().any(row), "{name} is{columns} now");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn t_set_09_the_flag_and_the_variable_choose_without_a_network() -> Result<()> {
     assert_eq!(names_with(&[], None).await?.len(), 41);
     assert_eq!(names_with(&["--toolsets", "play"], None).await?.len(), 20);

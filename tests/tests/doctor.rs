@@ -144,6 +144,13 @@ async fn where_all_is_well_nothing_is_found_and_nothing_is_touched() -> Result<(
         .iter()
         .any(|check| check["name"] == "login" && check["detail"].to_string().contains("is alive"));
     assert!(alive, "{found:#?}");
+    let says = |name: &str, words: &str| {
+        let check = found.checks.iter().find(|check| check["name"] == name);
+        check.is_some_and(|check| check["detail"].to_string().contains(words))
+    };
+    assert!(says("campaign", ", as DM"), "{found:#?}");
+    assert!(says("health", "healthy"), "{found:#?}");
+    assert!(says("journal", "whole"), "{found:#?}");
     assert_eq!(tree(home.path()), before);
     assert_eq!(logins(&table), 1);
     let shown = home.ctl(&["doctor"]).await?;
@@ -282,31 +289,140 @@ async fn an_old_daemon_is_found() -> Result<()> {
     Ok(())
 }
 
+/// Programs of systemd that say this: of the service, and of the socket.
+fn manager(home: &Home, service: &str, socket: &str) -> Result<Command> {
+    let bin = home.path().join("bin");
+    std::fs::create_dir_all(&bin)?;
+    let says = |text: &str| format!("printf '%s\\n' {text}");
+    let systemctl = format!(
+        "#!/bin/sh\ncase \"$*\" in\n*.service) {} ;;\n*.socket) {} ;;\nesac\n",
+        says(service),
+        says(socket)
+    );
+    for (name, script) in [
+        ("systemctl", systemctl.as_str()),
+        ("loginctl", "#!/bin/sh\necho no\n"),
+    ] {
+        std::fs::write(bin.join(name), script)?;
+        std::fs::set_permissions(bin.join(name), std::fs::Permissions::from_mode(0o755))?;
+    }
+    let mut command = command(home);
+    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    Ok(command)
+}
+
 #[tokio::test]
 async fn missing_units_are_found_where_systemd_runs() -> Result<()> {
     let table = Table::builder().start().await?;
     let home = home(&table, "dm", |text| text)?;
-    let bin = home.path().join("bin");
-    std::fs::create_dir(&bin)?;
-    for (name, says) in [("systemctl", "LoadState=not-found"), ("loginctl", "no")] {
-        let script = format!("#!/bin/sh\necho {says}\n");
-        std::fs::write(bin.join(name), script)?;
-        std::fs::set_permissions(bin.join(name), std::fs::Permissions::from_mode(0o755))?;
-    }
-    let mut command = command(&home);
-    command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
-    let found = findings(command).await?;
+    let missing = "LoadState=not-found";
+    let found = findings(manager(&home, missing, missing)?).await?;
     found.has(
         "units",
         "systemd knows no cozyvttd.service",
         "cozyvttctl setup",
     );
     let linger = found.checks.iter().find(|check| check["name"] == "linger");
-    assert!(
-        linger.context("no linger")?["fix"]
-            .to_string()
-            .contains("enable-linger")
+    let linger = linger.context("no linger")?;
+    assert!(linger["fix"].to_string().contains("enable-linger"));
+    assert_eq!(linger["state"], "hint");
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_fault_of_the_units_is_told_by_itself() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| text)?;
+    let good = "LoadState=loaded UnitFileState=enabled ActiveState=active";
+    let gone = format!("{good} 'ExecStart={{ path=/nowhere/cozyvttd ; argv[]=x }}'");
+    findings(manager(&home, &gone, good)?).await?.has(
+        "units",
+        "starts /nowhere/cozyvttd, which is not there",
+        "cozyvttctl setup",
     );
+    let failed = "LoadState=loaded UnitFileState=enabled ActiveState=failed";
+    findings(manager(&home, failed, good)?).await?.has(
+        "units",
+        "cozyvttd.service has failed",
+        "cozyvttctl logs",
+    );
+    findings(manager(&home, good, failed)?).await?.has(
+        "units",
+        "cozyvttd.socket has failed",
+        "restart cozyvttd.socket",
+    );
+    findings(manager(&home, good, "LoadState=not-found")?)
+        .await?
+        .has(
+            "units",
+            "systemd knows no cozyvttd.socket",
+            "cozyvttctl setup",
+        );
+    // What another version has written is worth a word, and is no fault.
+    let units = home.path().join(".config/systemd/user");
+    std::fs::create_dir_all(&units)?;
+    let file = units.join("cozyvttd.service");
+    std::fs::write(&file, "# of long ago\n")?;
+    let old = format!("{good} FragmentPath={}", file.display());
+    let found = findings(manager(&home, &old, good)?).await?;
+    assert_eq!(found.broken(), Vec::<&str>::new(), "{found:#?}");
+    let units = found.checks.iter().find(|check| check["name"] == "units");
+    let units = units.context("no units")?;
+    assert_eq!(units["state"], "hint");
+    assert!(
+        units
+            .to_string()
+            .contains("is not as this version writes it"),
+        "{units}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_disk_that_takes_no_writes_is_found() -> Result<()> {
+    if !mounts::possible() {
+        return Ok(());
+    }
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| text)?;
+    std::fs::create_dir_all(home.state_dir())?;
+    let plain = command(&home);
+    let mut shut = mounts::behind(plain.as_std(), "mount -t tmpfs -o ro,mode=700 none $STATE");
+    shut.env("STATE", home.state_dir());
+    findings(shut)
+        .await?
+        .has("journal", "cannot be written", "takes no writes");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_without_its_database_is_found() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| text)?;
+    let sick = json!({"status": "degraded", "services": {"api": "ok", "database": "error"}});
+    let _sick = table
+        .faults()
+        .route("GET", "/health", Fault::Answer(Reply::json(503, &sick)));
+    doctor(&home)
+        .await?
+        .has("health", "not with its database", "look at the server");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_this_shell_sets_is_not_taken_for_the_daemons_word() -> Result<()> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| text)?;
+    let _daemon = home.start_at_table().await?;
+    let mut command = command(&home);
+    command.env("COZYVTT_URL", "http://127.0.0.1:9");
+    let found = findings(command).await?;
+    assert_eq!(found.broken(), Vec::<&str>::new(), "{found:#?}");
+    let told = found
+        .checks
+        .iter()
+        .find(|check| check["name"] == "environment");
+    assert_eq!(told.context("no word of it")?["state"], "hint");
     Ok(())
 }
 
@@ -377,12 +493,29 @@ async fn a_client_whose_shim_has_gone_or_who_sits_elsewhere_is_found() -> Result
         "elsewhere": {"command": shim, "env": {"COZYVTT_URL": "https://other.example"}},
         "fine": {"command": shim},
         "other": {"command": "/nowhere/something-else"},
-    }});
+    }, "projects": {"/games/bell": {"mcpServers": {
+        "far": {"command": "/nowhere/cozyvtt-shim"},
+    }}}});
     std::fs::write(home.path().join(".claude.json"), servers.to_string())?;
-    let found = doctor(&home).await?;
-    found.has("client", "gone in", "client-config");
+    let hermes = home.path().join(".hermes");
+    std::fs::create_dir(&hermes)?;
+    let servers = format!(
+        "mcp_servers:\n  bell:\n    command: {shim}\n    env:\n      COZYVTT_EMAIL: other@example.org\n"
+    );
+    std::fs::write(hermes.join("config.yaml"), servers)?;
+    let project = home.path().join("project");
+    std::fs::create_dir(&project)?;
+    let servers = json!({"mcpServers": {"here": {"command": "/nowhere/cozyvtt-shim"}}});
+    std::fs::write(project.join(".mcp.json"), servers.to_string())?;
+    let mut command = command(&home);
+    command.current_dir(&project);
+    let found = findings(command).await?;
+    found.has("client", "gone in", "client-config claude-code --write");
     found.has("client", "elsewhere in", "COZYVTT_URL");
-    assert_eq!(found.broken(), ["client", "client"]);
+    found.has("client", "far of /games/bell in", "client-config");
+    found.has("client", "Hermes Agent: bell in", "COZYVTT_EMAIL");
+    found.has("client", "here in", "client-config");
+    assert_eq!(found.broken(), ["client"; 5]);
     Ok(())
 }
 

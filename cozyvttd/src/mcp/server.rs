@@ -231,10 +231,14 @@ async fn tell(
             let Some(now) = *told.borrow_and_update() else {
                 continue;
             };
-            let (done, total, message) = in_words(now);
-            // MCP has it rise; seconds of a wait may come before the bytes of a file.
+            let (mut done, mut total, message) = in_words(now);
             if done <= last {
-                continue;
+                if !matches!(now, Progress::Waiting(_)) {
+                    continue;
+                }
+                // MCP has it rise, and the seconds of a wait may come after the bytes of a
+                // file: then the words count.
+                (done, total) = (last + 0.001, None);
             }
             last = done;
             let mut progress =

@@ -123,6 +123,16 @@ impl Account {
         self.rest.is_instance().await
     }
 
+    /// What the server says of its own health; `None` where a proxy in front of it does not
+    /// pass the question on.
+    ///
+    /// # Errors
+    ///
+    /// [`RestError`]; HTTP 503 from a server without its database.
+    pub async fn health(&self) -> Result<Option<Value>, RestError> {
+        self.rest.health().await
+    }
+
     /// How far the server's clock is ahead of ours, in seconds, once it has answered.
     pub fn clock_ahead(&self) -> i64 {
         self.rest.ahead()

@@ -7,7 +7,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -80,6 +80,9 @@ pub struct Patience {
     until: Instant,
     party: Party,
     telling: Option<Telling>,
+    /// The most bytes of its file that were told: a second try begins anew, and to whoever
+    /// looks on nothing goes back.
+    furthest: Arc<AtomicU64>,
     given_up: CancellationToken,
     stopping: CancellationToken,
     /// A part of it is done.
@@ -139,6 +142,7 @@ impl Patience {
             until: begun + LIMIT,
             party: 0,
             telling: None,
+            furthest: Arc::default(),
             given_up,
             stopping,
             half_done: Arc::default(),
@@ -213,8 +217,10 @@ impl Patience {
     }
 
     /// Tells how far a file is.
-    pub fn moved(&self, transfer: Transfer) {
+    pub fn moved(&self, mut transfer: Transfer) {
         if let Some(telling) = &self.telling {
+            let before = self.furthest.fetch_max(transfer.done, Ordering::Relaxed);
+            transfer.done = transfer.done.max(before);
             telling.send_replace(Some(Progress::Moving(transfer)));
         }
     }

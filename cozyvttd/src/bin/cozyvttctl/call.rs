@@ -70,8 +70,8 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
         campaign: args.campaign,
     };
     let outcome = if Bar::would_be_seen() {
-        let mut bar = Bar::new();
-        let heard = |progress| bar.tell(&progress);
+        let bar = Bar::new();
+        let heard = |progress| bar.tell(progress);
         daemon
             .try_ask_told::<ToolCall>(params, PATIENCE, heard)
             .await

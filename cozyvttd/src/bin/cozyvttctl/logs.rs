@@ -82,13 +82,21 @@ async fn place(profile: Option<&Profile>, daemon: &Daemon) -> Result<Place, Fail
             None => {}
         }
     }
-    if systemctl::systemctl(&["cat", &unit]).await.is_ok() {
-        return Ok(Place::Journal(unit));
-    }
+    let installed = systemctl::systemctl(&["cat", &unit]).await.is_ok();
     let state = paths::state_dir(None, profile).ok_or_else(|| {
         Failure::failed("there is no place for a log: neither XDG_STATE_HOME nor HOME is set")
     })?;
-    Ok(Place::Files(state.join("logs")))
+    let folder = state.join("logs");
+    if !installed {
+        return Ok(Place::Files(folder));
+    }
+    if let Some(newest) = by_day(&folder).pop() {
+        remark(&format!(
+            "Shown is systemd's journal of {unit}. A daemon without systemd has left files as well, the newest {}.",
+            newest.display()
+        ));
+    }
+    Ok(Place::Journal(unit))
 }
 
 async fn journal(args: &Args, unit: &str, screen: &mut Screen) -> Result<Exit, Failure> {
@@ -134,6 +142,8 @@ async fn files(args: &Args, folder: &Path, screen: &mut Screen) -> Result<Exit, 
         return Err(nothing(folder));
     };
     let mut end = None;
+    // The beginning of a line that is not written out.
+    let mut begun = Vec::new();
     // From the newest file back, until there are enough lines.
     let mut kept: VecDeque<(PathBuf, String)> = VecDeque::new();
     for path in all.iter().rev() {
@@ -141,8 +151,16 @@ async fn files(args: &Args, folder: &Path, screen: &mut Screen) -> Result<Exit, 
         let room = args.lines.saturating_sub(kept.len());
         let mut tail = VecDeque::with_capacity(room.min(1024));
         let mut reader = BufReader::new(file);
-        for line in reader.by_ref().split(b'\n') {
-            let line = line.map_err(|error| cannot(path, error))?;
+        loop {
+            let mut line = Vec::new();
+            let read = reader.read_until(b'\n', &mut line);
+            if read.map_err(|error| cannot(path, error))? == 0 {
+                break;
+            }
+            if line.pop_if(|last| *last == b'\n').is_none() && args.follow && path == newest {
+                begun = line;
+                break;
+            }
             if tail.len() == room {
                 tail.pop_front();
             }
@@ -164,7 +182,7 @@ async fn files(args: &Args, folder: &Path, screen: &mut Screen) -> Result<Exit, 
             .map(|(path, line)| shown(args, &path.display().to_string(), line)),
     )?;
     if let (true, Some(file)) = (args.follow, end) {
-        follow(args, folder, (newest.clone(), file), screen).await?;
+        follow(args, folder, (newest.clone(), file, begun), screen).await?;
     }
     Ok(Exit::Fine)
 }
@@ -173,12 +191,11 @@ async fn files(args: &Args, folder: &Path, screen: &mut Screen) -> Result<Exit, 
 async fn follow(
     args: &Args,
     folder: &Path,
-    (mut path, mut file): (PathBuf, File),
+    (mut path, mut file, mut pending): (PathBuf, File, Vec<u8>),
     screen: &mut Screen,
 ) -> Result<(), Failure> {
     let cannot =
         |error: std::io::Error| Failure::failed(format!("the log cannot be read: {error}"));
-    let mut pending = Vec::new();
     loop {
         let read = file.read_to_end(&mut pending).map_err(cannot)?;
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {

@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::Cli;
 use crate::failure::{Exit, Failure};
 use crate::programs::{DAEMON, SHIM};
-use crate::terminal::Screen;
+use crate::terminal::{Screen, remark};
 use crate::text::json_line;
 
 /// Print the completions of a shell for one of the three programs
@@ -97,6 +97,15 @@ pub(crate) fn completions(args: &CompletionsArgs, screen: &mut Screen) -> Result
     Ok(Exit::Fine)
 }
 
+/// The files of a command's page and of those of its subcommands.
+fn page_names(command: &Command, parent: &str, names: &mut Vec<String>) {
+    let name = format!("{parent}{}", command.get_name());
+    for subcommand in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        page_names(subcommand, &format!("{name}-"), names);
+    }
+    names.push(format!("{name}.1"));
+}
+
 pub(crate) fn man(args: &ManArgs, screen: &mut Screen) -> Result<Exit, Failure> {
     let Some(dir) = &args.dir else {
         let mut page = Vec::new();
@@ -122,15 +131,26 @@ pub(crate) fn man(args: &ManArgs, screen: &mut Screen) -> Result<Exit, Failure> 
     for program in Program::value_variants() {
         clap_mangen::generate_to(program.command(), dir).map_err(unwritten)?;
     }
-    let mut pages: Vec<String> = std::fs::read_dir(dir)
-        .map_err(unwritten)?
+    let mut names = Vec::new();
+    for program in Program::value_variants() {
+        page_names(&program.command(), "", &mut names);
+    }
+    let there = std::fs::read_dir(dir).map_err(unwritten)?;
+    let (mut pages, mut old): (Vec<String>, Vec<String>) = there
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter(|name| name.starts_with("cozyvtt") && name.ends_with(".1"))
-        .collect();
+        .partition(|name| names.contains(name));
     pages.sort_unstable();
+    old.sort_unstable();
+    if !old.is_empty() {
+        remark(&format!(
+            "Of commands that there are no more, and to be removed by you: {}.",
+            old.join(", ")
+        ));
+    }
     if args.json {
         screen.line(&json_line(
-            &json!({"dir": dir.display().to_string(), "pages": pages}),
+            &json!({"dir": dir.display().to_string(), "pages": pages, "old": old}),
         ))?;
     } else {
         let dir = dir.display();

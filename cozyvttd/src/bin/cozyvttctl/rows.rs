@@ -8,14 +8,15 @@ use crate::text::{pad, plain};
 
 /// Each hop with its mark, its name and its detail, and below it what mends it.
 pub(crate) fn lines(hops: &[Hop], layout: Layout) -> Vec<String> {
-    let names: Vec<String> = hops.iter().map(|hop| plain(&hop.name)).collect();
-    let name_width = names
-        .iter()
-        .map(|name| display_width(name))
-        .max()
-        .unwrap_or(0);
+    let names = hops.iter().map(|hop| display_width(&plain(&hop.name)));
+    lines_with(hops, names.max().unwrap_or(0), layout)
+}
+
+/// The same with so many columns for the names, for rows that come one after the other.
+pub(crate) fn lines_with(hops: &[Hop], name_width: usize, layout: Layout) -> Vec<String> {
     let mut lines = Vec::new();
-    for (hop, name) in hops.iter().zip(&names) {
+    for hop in hops {
+        let name = &plain(&hop.name);
         let (style, mark) = match hop.state {
             HopState::Ok => (GOOD, layout.pick("✓", "ok  ")),
             HopState::Waiting => (CARE, layout.pick("…", "wait")),

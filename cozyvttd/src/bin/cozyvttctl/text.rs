@@ -72,6 +72,24 @@ pub(crate) fn cut(text: &str, width: usize, ellipsis: &str) -> String {
     kept + ellipsis
 }
 
+/// A line with styles in it, without what lies beyond `width` columns.
+pub(crate) fn clip(styled: &str, width: usize) -> String {
+    let mut kept = String::with_capacity(styled.len());
+    let (mut used, mut in_style) = (0, false);
+    for character in styled.chars() {
+        // Our own styles are the only sequences here: ESC [ numbers m.
+        in_style |= character == '\u{1b}';
+        if !in_style {
+            used += display_width(character.encode_utf8(&mut [0; 4]));
+        }
+        if in_style || used <= width {
+            kept.push(character);
+        }
+        in_style &= character != 'm';
+    }
+    kept
+}
+
 /// `text` filled up with blanks to `width` columns.
 pub(crate) fn pad(text: &str, width: usize) -> String {
     let missing = width.saturating_sub(display_width(text));
@@ -105,6 +123,14 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn a_styled_line_is_clipped_by_what_is_seen_of_it() {
+        let line = "\u{1b}[1mab日本\u{1b}[0m";
+        assert_eq!(clip(line, 80), line);
+        assert_eq!(clip(line, 4), "\u{1b}[1mab日\u{1b}[0m");
+        assert_eq!(clip(line, 1), "\u{1b}[1ma\u{1b}[0m");
+    }
 
     /// Every character that must not reach a terminal.
     fn forbidden() -> impl Iterator<Item = char> {

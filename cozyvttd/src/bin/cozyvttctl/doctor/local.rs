@@ -1,4 +1,4 @@
-//! What is on this machine: the programs, the daemon, its sockets, systemd, the configuration.
+//! What is on this machine: the programs, the daemon, its sockets, the configuration.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::Stdio;
@@ -7,14 +7,12 @@ use std::time::Duration;
 use cozyvtt_proto::client::ClientError;
 use cozyvtt_proto::control::{Hop, NoParams};
 use cozyvtt_proto::paths::{CONTROL_SOCKET, MCP_SOCKET};
-use cozyvtt_proto::profile;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::{Patient, broken, hint, ok};
+use super::{Patient, broken, hint, ok, quoted};
 use crate::daemon::{PROMPT, RawStatus, VERSION, mismatch};
 use crate::programs::{self, DAEMON, SHIM};
-use crate::systemctl::{manager_runs, run, systemctl};
 
 /// How long a program may take to say its version.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -147,70 +145,13 @@ pub(super) fn sockets(patient: &Patient<'_>) -> Option<Hop> {
         .collect();
     let mends: Vec<String> = open
         .iter()
-        .map(|(path, _, wanted)| format!("chmod {wanted:o} {}", path.display()))
+        .map(|(path, _, wanted)| format!("chmod {wanted:o} {}", quoted(path)))
         .collect();
     Some(broken(
         "sockets",
         format!("other users can reach {}", told.join(", ")),
         format!("run: {}", mends.join(" && ")),
     ))
-}
-
-/// What systemd knows of the daemon, where a user manager runs.
-pub(super) async fn systemd(patient: &Patient<'_>) -> Vec<Hop> {
-    let unit = profile::service(patient.profile);
-    if !manager_runs().await {
-        return vec![ok(
-            "units",
-            "no user manager of systemd runs here; cozyvtt-shim starts the daemon",
-        )];
-    }
-    let shown = systemctl(&[
-        "show",
-        "--property=LoadState,UnitFileState,ActiveState",
-        &unit,
-    ])
-    .await;
-    let shown = shown.unwrap_or_default();
-    let of = |name: &str| {
-        let line = shown.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|rest| rest.strip_prefix('='))
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let (load, file, active) = (of("LoadState"), of("UnitFileState"), of("ActiveState"));
-    let units = if load != "loaded" {
-        broken(
-            "units",
-            format!("systemd knows no {unit}, so the daemon does not start with your session"),
-            "run: cozyvttctl setup",
-        )
-    } else if active == "failed" {
-        broken(
-            "units",
-            format!("{unit} has failed"),
-            format!("see why with `cozyvttctl logs`, then: systemctl --user restart {unit}"),
-        )
-    } else if file != "enabled" {
-        hint(
-            "units",
-            format!("{unit} is not enabled, so it does not start with your session"),
-            Some("run: cozyvttctl setup"),
-        )
-    } else {
-        ok("units", format!("{unit} is enabled and {active}"))
-    };
-    let linger = run("loginctl", &["show-user", "--property=Linger", "--value"]).await;
-    let linger = match linger.as_deref().map(str::trim) {
-        Ok("yes") => ok("linger", "the daemon stays when you log out"),
-        Ok("no") => hint(
-            "linger",
-            "the daemon ends when you log out",
-            Some("if it shall stay: loginctl enable-linger"),
-        ),
-        _ => hint("linger", "loginctl does not say", None),
-    };
-    vec![units, linger]
 }
 
 /// Whether the configuration can be used.

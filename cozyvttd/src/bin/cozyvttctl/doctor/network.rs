@@ -11,6 +11,7 @@ use cozyvttd::session::account::Account;
 use cozyvttd::session::clock::Clock;
 use cozyvttd::session::login::glance::{Kept, glance};
 use cozyvttd::session::rest::RestError;
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::net::lookup_host;
 use tokio::time::timeout;
@@ -76,6 +77,7 @@ async fn server(
             }
             checks.push(ok("server", format!("a CozyVTT answers at {address}")));
             checks.push(clock(account.clock_ahead()));
+            checks.push(health(&account).await);
             Some((account, folder))
         }
         Ok(false) => {
@@ -158,6 +160,36 @@ async fn name(url: &Url) -> Hop {
             "look at this machine's network",
         ),
     }
+}
+
+/// What the server says of itself. Which version it is it tells nobody.
+async fn health(account: &Account) -> Hop {
+    match account.health().await {
+        Ok(Some(told)) => {
+            let word = |value: &Value| plain(value.as_str().unwrap_or("unknown"));
+            let database = word(&told["services"]["database"]);
+            let told = word(&told["status"]);
+            if told == "healthy" {
+                ok("health", format!("{told}, its database is {database}"))
+            } else {
+                sick(&format!("it says {told}, and its database is {database}"))
+            }
+        }
+        Ok(None) => ok(
+            "health",
+            "not told: the proxy of CozyVTT up to 1.4 does not pass /health on",
+        ),
+        Err(RestError::Http { status: 503, .. }) => sick("it answers, but not with its database"),
+        Err(error) => hint("health", plain(&error.to_string()), None),
+    }
+}
+
+fn sick(what: &str) -> Hop {
+    broken(
+        "health",
+        what,
+        "look at the server: its database does not run, or cannot be reached from it",
+    )
 }
 
 fn clock(ahead: i64) -> Hop {
@@ -243,7 +275,12 @@ async fn seat(patient: &Patient<'_>, account: &Account, settings: &Settings) -> 
     checks.push(match account.look(&["api", "campaigns", campaign]).await {
         Ok(answer) => {
             let name = plain(answer["campaign"]["name"].as_str().unwrap_or(campaign));
-            ok("campaign", name)
+            let role = plain(
+                answer["campaign"]["userRole"]
+                    .as_str()
+                    .unwrap_or("a member"),
+            );
+            ok("campaign", format!("{name}, as {role}"))
         }
         Err(RestError::Http {
             status: 403 | 404, ..

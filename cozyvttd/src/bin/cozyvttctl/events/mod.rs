@@ -89,6 +89,9 @@ impl Source<'_> {
 
 pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Result<Exit, Failure> {
     let limit = args.limit.unwrap_or(100);
+    for doubt in args.kind.iter().filter_map(Kind::doubt) {
+        remark(&plain(&doubt));
+    }
     let mut teller = Teller::new(args.json, args.kind, screen.layout);
     let source = Source {
         daemon,
@@ -355,8 +358,9 @@ fn style(tone: Tone) -> Style {
     }
 }
 
-/// The local time of a record; `None` for a time that no calendar has.
-fn moment(seconds: f64, zone: &TimeZone) -> Option<ZonedDateTime> {
+/// The local time of a record, which says it in seconds since 1970; `None` for a time that
+/// no calendar has.
+pub(crate) fn moment(seconds: f64, zone: &TimeZone) -> Option<ZonedDateTime> {
     let since_1970 = SignedDuration::try_from_secs_f64(seconds).ok()?;
     let timestamp = Timestamp::from_duration(since_1970).ok()?;
     Some(timestamp.to_zoned_datetime(zone.clone()))

@@ -28,6 +28,7 @@ use answers::{Asking, Secret};
 use record::Record;
 use steps::Steps;
 use table::{Entry, Seat};
+pub(crate) use units::as_written as unit_as_written;
 
 /// How often a password that CozyVTT rejects may be typed again; it locks an address out
 /// after five.

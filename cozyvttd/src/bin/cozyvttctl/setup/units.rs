@@ -86,6 +86,17 @@ pub(super) fn write(profile: Option<&Profile>, record: &mut Record) -> Result<bo
     Ok(changed)
 }
 
+/// How this version writes the unit of that file, if it is one of setup's.
+pub(crate) fn as_written(file: &Path) -> Option<String> {
+    if file.parent() != folder().ok().as_deref() {
+        return None;
+    }
+    let name = file.file_name()?.to_str()?;
+    let (_, text) = UNITS.iter().find(|(unit, _)| *unit == name)?;
+    let program = programs::find(DAEMON)?;
+    Some(with_programs_in(program.parent()?, text))
+}
+
 /// A unit's text with the programs where they are.
 fn with_programs_in(place: &Path, text: &str) -> String {
     let lines = text.split_inclusive('\n').map(|line| {

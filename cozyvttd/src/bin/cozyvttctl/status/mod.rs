@@ -1,5 +1,6 @@
 //! `cozyvttctl status`: how the daemon is, and what mends what is broken.
 
+mod changes;
 mod watch;
 
 use cozyvtt_proto::client::ClientError;
@@ -20,6 +21,7 @@ Exit codes: 0 nothing is broken, 1 a hop is broken, 3 the daemon cannot be reach
 Examples:
   cozyvttctl status
   cozyvttctl status --watch
+  cozyvttctl status --watch --json | jq -c '[.hops[] | select(.state != \"ok\").name]'
   cozyvttctl status --json | jq -r '.hops[] | select(.state == \"broken\") | .fix'
   cozyvttctl --socket-dir /run/user/1000/cozyvtt/evening status")]
 pub(crate) struct Args {
@@ -27,14 +29,17 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Show it live, with budgets, clients and the newest events, until q is pressed
-    #[arg(long, short, conflicts_with = "json")]
+    /// Show it live, with budgets, clients and the newest events, until q is pressed; with --json a line whenever
+    /// it is another one, until interrupted
+    #[arg(long, short)]
     watch: bool,
 }
 
 pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Result<Exit, Failure> {
-    if args.watch {
-        return watch::watch(daemon).await;
+    match (args.watch, args.json) {
+        (true, true) => return changes::print(daemon, screen).await,
+        (true, false) => return watch::watch(daemon).await,
+        (false, _) => {}
     }
     let answer = match daemon.try_ask::<RawStatus>(NoParams {}, PROMPT).await {
         Ok(answer) => answer,
@@ -43,15 +48,7 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
             | ClientError::Broken { .. }
             | ClientError::Silent { .. }),
         ) if args.json => {
-            let trouble = daemon.trouble(&error);
-            screen.line(&json_pretty(&json!({
-                "reachable": false,
-                "cozyvttctl": VERSION,
-                "socket": daemon.socket().display().to_string(),
-                "error": error.to_string(),
-                "finding": trouble.finding,
-                "fix": trouble.fix,
-            })))?;
+            screen.line(&json_pretty(&unreachable(daemon, &error)))?;
             return Ok(Exit::Unreachable);
         }
         Err(error) => return Err(daemon.explain(error).await),
@@ -75,6 +72,20 @@ pub(crate) async fn run(args: Args, daemon: &Daemon, screen: &mut Screen) -> Res
     Ok(if broken { Exit::Failed } else { Exit::Fine })
 }
 
+/// Why no daemon answers, for programs.
+fn unreachable(daemon: &Daemon, error: &ClientError) -> Value {
+    let trouble = daemon.trouble(error);
+    json!({
+        "reachable": false,
+        "cozyvttctl": VERSION,
+        "socket": daemon.socket().display().to_string(),
+        "error": error.to_string(),
+        "finding": trouble.finding,
+        "fix": trouble.fix,
+    })
+}
+
+/// The daemon's answer, for programs.
 fn as_json(mut answer: Value) -> Value {
     if let Value::Object(fields) = &mut answer {
         fields.insert("reachable".into(), true.into());

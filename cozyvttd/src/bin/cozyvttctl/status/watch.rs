@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anstream::ColorChoice;
 use cozyvtt_proto::control::{
-    BudgetUse, ClientList, Clients, DaemonStatus, EventPage, EventPoll, NoParams, PollParams,
-    Status,
+    BudgetUse, ClientList, Clients, DaemonStatus, EventPage, EventPoll, HopState, NoParams,
+    OtherCampaign, PollParams, Status,
 };
 use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use crossterm::terminal::{
@@ -17,18 +17,19 @@ use crossterm::terminal::{
 };
 use crossterm::{cursor, queue};
 use futures_util::StreamExt as _;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::{headline, rows};
+use super::{headline, listed, rows};
 use crate::clients;
-use crate::daemon::{Daemon, PROMPT};
+use crate::daemon::{Daemon, PROMPT, VERSION, mismatch};
 use crate::events::Teller;
 use crate::failure::{Exit, Failure};
 use crate::terminal::{BAD, CARE, GOOD, Layout, QUIET, STRONG};
-use crate::text::{cut, pad, plain};
+use crate::text::{clip, cut, pad, plain};
 
 /// How often the daemon is asked.
-const LOOK: Duration = Duration::from_millis(500);
+pub(super) const LOOK: Duration = Duration::from_millis(500);
 
 /// Most events that are kept for a screen.
 const EVENTS: usize = 200;
@@ -43,12 +44,14 @@ const BAR: usize = 16;
 pub(super) async fn watch(daemon: &Daemon) -> Result<Exit, Failure> {
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return Err(Failure::usage("--watch needs a terminal").advise(
-            "A program reads `cozyvttctl status --json`, and `cozyvttctl events --follow --json`.",
+            "A program reads `cozyvttctl status --watch --json`, and `cozyvttctl events --follow --json`.",
         ));
     }
     let mut view = View::default();
     let mut screen = FullScreen::enter()?;
     let mut keys = EventStream::new();
+    // Who ends this program otherwise than by a key wants the terminal back as well.
+    let mut ended = signal(SignalKind::terminate())?;
     let mut due = interval(LOOK);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -71,6 +74,7 @@ pub(super) async fn watch(daemon: &Daemon) -> Result<Exit, Failure> {
                     Some(Ok(_)) => {}
                     Some(Err(_)) | None => return Ok(Exit::Fine),
                 },
+                _ = ended.recv() => return Ok(Exit::Fine),
             }
         };
         view.take(news);
@@ -141,11 +145,12 @@ impl FullScreen {
     /// Draws what is another line than before.
     fn draw(&mut self, view: &View) -> io::Result<()> {
         let (width, height) = size().unwrap_or((80, 24));
-        let layout = Layout {
-            width: Some(usize::from(width).max(40)),
-            ..Layout::of_stdout()
-        };
-        let lines = view.lines(layout, usize::from(height));
+        // Narrower than lines can be laid out, their ends are cut off.
+        let lines: Vec<String> = view
+            .lines(Layout::of_stdout(), usize::from(height))
+            .iter()
+            .map(|line| clip(line, usize::from(width)))
+            .collect();
         if lines == self.shown {
             return Ok(());
         }
@@ -235,16 +240,13 @@ impl View {
     /// The screen, line by line, at most `height` of them.
     fn lines(&self, layout: Layout, height: usize) -> Vec<String> {
         let width = layout.width.unwrap_or(80);
-        let foot = format!("{QUIET}q leaves{QUIET:#}");
         if let Some((why, fix)) = &self.gone {
             let mut lines = vec![format!("{BAD}No daemon answers.{BAD:#}")];
             lines.extend(layout.wrap(&plain(why), 2));
             lines.extend(layout.wrap(&format!("{} {}", layout.pick("→", "->"), plain(fix)), 2));
             lines.push(String::new());
             lines.extend(layout.wrap("This screen goes on as soon as one is there.", 0));
-            lines.truncate(height.saturating_sub(1));
-            lines.push(foot);
-            return lines;
+            return with_foot(lines, height);
         }
         let Some(status) = &self.status else {
             return vec!["…".to_owned()];
@@ -254,7 +256,17 @@ impl View {
             .into_iter()
             .map(|line| format!("{STRONG}{line}{STRONG:#}"))
             .collect();
+        if status.version != VERSION {
+            let told = layout.wrap(&plain(&mismatch(&status.version)), 0);
+            lines.extend(told.iter().map(|line| format!("{CARE}{line}{CARE:#}")));
+        }
         lines.extend(rows::lines(&status.hops, layout));
+        lines.extend(
+            status
+                .campaigns
+                .iter()
+                .map(|other| elsewhere(other, layout)),
+        );
         lines.push(section("budgets", layout));
         lines.extend(status.budgets.iter().map(|budget| bar(budget, layout)));
         lines.push(section(&format!("clients {}", self.clients.len()), layout));
@@ -284,10 +296,37 @@ impl View {
             .collect();
         let newest = told.len().saturating_sub(room);
         lines.extend(told.into_iter().skip(newest));
-        lines.truncate(height.saturating_sub(1));
-        lines.push(foot);
-        lines
+        with_foot(lines, height)
     }
+}
+
+/// The lines that fit, and in the last row how one leaves.
+fn with_foot(mut lines: Vec<String>, height: usize) -> Vec<String> {
+    lines.resize(height.saturating_sub(1), String::new());
+    lines.push(format!("{QUIET}q leaves{QUIET:#}"));
+    lines
+}
+
+/// How another campaign of the account stands, in one line.
+fn elsewhere(other: &OtherCampaign, layout: Layout) -> String {
+    let troubled: Vec<String> = other
+        .hops
+        .iter()
+        .filter(|hop| hop.state != HopState::Ok)
+        .map(|hop| plain(&hop.name))
+        .collect();
+    let (style, stands) = if troubled.is_empty() {
+        (GOOD, "all is well".to_owned())
+    } else {
+        (CARE, format!("not yet: {}", listed(&troubled)))
+    };
+    let told = format!(
+        "also in campaign {}, {} clients: {stands}",
+        plain(&other.id),
+        other.clients
+    );
+    let width = layout.width.unwrap_or(80).saturating_sub(2);
+    format!("  {style}{}{style:#}", cut(&told, width, layout.ellipsis()))
 }
 
 /// A heading with a line behind it.
