@@ -49,6 +49,10 @@ pub struct Arguments {
     #[arg(long)]
     pub check_config: bool,
 
+    /// Say it as JSON
+    #[arg(long, requires = "check_config")]
+    pub json: bool,
+
     /// What to log: error, warn, info, debug, or module=level pairs
     #[arg(long, value_name = "FILTER", env = "COZYVTT_LOG", value_parser = logging::filter)]
     pub log: Option<String>,

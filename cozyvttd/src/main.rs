@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::IsTerminal as _;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -46,7 +45,7 @@ fn main() -> ExitCode {
         profile::speak_for(profile.clone());
     }
     if arguments.check_config {
-        return check(arguments.config.as_deref(), profile.as_ref());
+        return check(&arguments, profile.as_ref());
     }
     match run(&arguments, profile) {
         Ok(()) => ExitCode::SUCCESS,
@@ -61,17 +60,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn check(file: Option<&Path>, profile: Option<&Profile>) -> ExitCode {
-    let config = Config::resolve(file, profile, &|name| std::env::var(name).ok());
-    match config::check::report(&config) {
-        Ok(report) => {
-            print!("{report}");
-            ExitCode::SUCCESS
-        }
-        Err(problem) => {
-            eprintln!("cozyvttd: {}", addressed(&problem));
-            ExitCode::FAILURE
-        }
+fn check(arguments: &Arguments, profile: Option<&Profile>) -> ExitCode {
+    let variable = |name: &str| std::env::var(name).ok();
+    let config = Config::resolve(arguments.config.as_deref(), profile, &variable);
+    let told = if arguments.json {
+        Ok(config::check::as_json(&config))
+    } else {
+        config::check::report(&config)
+    };
+    match told {
+        Ok(report) => print!("{report}"),
+        Err(problem) => eprintln!("cozyvttd: {}", addressed(&problem)),
+    }
+    if config.settings.is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 

@@ -274,3 +274,18 @@ async fn a_daemon_in_a_terminal_leaves_in_order_when_its_window_is_closed() -> R
     assert!(!home.socket("mcp.sock").exists());
     Ok(())
 }
+
+#[tokio::test]
+async fn a_demo_whose_window_is_closed_leaves_nothing_behind() -> Result<()> {
+    let home = Home::empty()?;
+    let mut command = home.command(binaries::control());
+    command.args(["demo", "--stay"]).env("TMPDIR", home.path());
+    let terminal = Terminal::run(&command, USUAL)?;
+    terminal.shows("The table stays up until Ctrl-C").await;
+    assert_ne!(std::fs::read_dir(home.path())?.count(), 0);
+    let mut demo = terminal.close();
+    let status = tokio::time::timeout(PATIENCE, demo.wait()).await??;
+    assert!(status.success(), "{status:?}");
+    assert_eq!(std::fs::read_dir(home.path())?.count(), 0);
+    Ok(())
+}

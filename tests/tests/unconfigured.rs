@@ -306,15 +306,13 @@ async fn a_wrong_password_is_sent_once_however_many_ask() -> Result<()> {
 #[tokio::test]
 async fn a_configuration_can_be_checked_without_a_daemon() -> Result<()> {
     let home = Home::empty()?;
-    let check = async || -> Result<(Option<i32>, String)> {
-        let output = home
-            .daemon_command()?
-            .arg("--check-config")
-            .output()
-            .await?;
+    let check_with = async |more: &[&str]| -> Result<(Option<i32>, String)> {
+        let mut command = home.daemon_command()?;
+        let output = command.arg("--check-config").args(more).output().await?;
         let told = [output.stdout, output.stderr].concat();
         Ok((output.status.code(), String::from_utf8(told)?))
     };
+    let check = async || check_with(&[]).await;
     let (code, told) = check().await?;
     assert_eq!(code, Some(1));
     assert!(
@@ -336,10 +334,17 @@ async fn a_configuration_can_be_checked_without_a_daemon() -> Result<()> {
         assert!(told.contains(words), "{told}");
     }
     assert!(!told.contains("canary"), "{told}");
+    let (code, told) = check_with(&["--json"]).await?;
+    let told: serde_json::Value = serde_json::from_str(&told)?;
+    assert_eq!((code, &told["ok"]), (Some(0), &true.into()), "{told}");
+    assert_eq!(told["account"], "me@example.org");
     write_config(&home, &good.replace("map_delete", "map_delte"), 0o600)?;
     let (code, told) = check().await?;
     assert_eq!(code, Some(1));
     assert!(told.contains("did you mean map_delete?"), "{told}");
+    let (code, told) = check_with(&["--json"]).await?;
+    let told: serde_json::Value = serde_json::from_str(&told)?;
+    assert_eq!((code, &told["ok"]), (Some(1), &false.into()), "{told}");
     assert!(!home.socket_dir().exists(), "a check serves nothing");
     Ok(())
 }

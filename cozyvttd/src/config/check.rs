@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::Config;
+use serde_json::json;
+
+use super::{Config, Settings};
 
 /// What the configuration comes to, for a person; nothing of it is secret.
 ///
@@ -19,6 +21,30 @@ pub fn report(config: &Config) -> Result<String, String> {
             config.file.display()
         )
     };
+    for (name, value) in rows(config, settings) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(report, "  {name:<9} {value}");
+    }
+    Ok(report)
+}
+
+/// The same for a program, one line of JSON: `ok`, `file`, and either the values by the names
+/// that a person sees or `error`.
+pub fn as_json(config: &Config) -> String {
+    let mut told =
+        json!({"ok": config.settings.is_ok(), "file": config.file.display().to_string()});
+    match &config.settings {
+        Ok(settings) => {
+            for (name, value) in rows(config, settings) {
+                told[name] = value.into();
+            }
+        }
+        Err(problem) => told["error"] = problem.to_string().into(),
+    }
+    format!("{told}\n")
+}
+
+fn rows(config: &Config, settings: &Settings) -> [(&'static str, String); 7] {
     let folders = |folders: &[std::path::PathBuf]| match folders {
         [] => "no folder".to_owned(),
         some => some
@@ -36,7 +62,7 @@ pub fn report(config: &Config) -> Result<String, String> {
         Some(1) => "after a minute without a client".to_owned(),
         Some(minutes) => format!("after {minutes} minutes without a client"),
     };
-    let rows = [
+    [
         ("table", settings.url.to_string()),
         ("account", settings.email.clone()),
         ("password", settings.password.origin()),
@@ -44,10 +70,5 @@ pub fn report(config: &Config) -> Result<String, String> {
         ("uploads", format!("from {}", folders(&config.read_folders))),
         ("leaves", idle),
         ("denied", config.policy.summary()),
-    ];
-    for (name, value) in rows {
-        // Writing to a string cannot fail.
-        let _ = writeln!(report, "  {name:<9} {value}");
-    }
-    Ok(report)
+    ]
 }

@@ -58,17 +58,17 @@ pub(crate) async fn run(args: Args, screen: &mut Screen) -> Result<Exit, Failure
     played.map(|()| Exit::Fine)
 }
 
-/// Waits for Ctrl-C or SIGTERM.
+/// Waits for Ctrl-C, SIGTERM, or the end of the terminal: what was made for the demo goes
+/// with it.
 async fn asked_to_end() {
-    let terminated = async {
-        match signal(SignalKind::terminate()) {
-            Ok(mut terminate) => terminate.recv().await,
-            Err(_) => std::future::pending().await,
-        }
+    let comes = async |kind| match signal(kind) {
+        Ok(mut signal) => signal.recv().await,
+        Err(_) => std::future::pending().await,
     };
     tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated => {}
+        _ = comes(SignalKind::interrupt()) => {}
+        _ = comes(SignalKind::terminate()) => {}
+        _ = comes(SignalKind::hangup()) => {}
     }
 }
 
