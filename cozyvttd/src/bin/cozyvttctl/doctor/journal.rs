@@ -20,8 +20,12 @@ pub(super) async fn checks(patient: &Patient<'_>) -> Vec<Hop> {
     let told = patient.status.iter().flat_map(|status| &status.hops);
     if let Some(hop) = told.into_iter().find(|hop| hop.name == "journal") {
         let mut hop = hop.clone();
-        if let (HopState::Ok, Some(span)) = (hop.state, span(patient).await) {
-            hop.detail = format!("{}{span}", hop.detail);
+        if hop.state == HopState::Ok {
+            let span = span(patient).await.unwrap_or_default();
+            let journals = files.iter().filter(|file| is_journal(file));
+            let sizes = journals.filter_map(|file| Some(file.metadata().ok()?.len()));
+            let size = sizes.sum::<u64>() / 1000;
+            hop.detail = format!("{}, {size} kB{span}", hop.detail);
         }
         checks.push(hop);
     } else {

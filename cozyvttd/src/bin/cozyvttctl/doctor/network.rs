@@ -1,6 +1,7 @@
 //! The way to the server: its name, its certificate, its answer, its clock; and what the
 //! account may do there.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,6 +137,9 @@ async fn name(url: &Url) -> Hop {
         .trim_start_matches('[')
         .trim_end_matches(']')
         .to_owned();
+    if bare.parse::<IpAddr>().is_ok() {
+        return ok("dns", format!("{host} is an address already"));
+    }
     let asked = lookup_host((bare, port.unwrap_or(443)));
     match timeout(NAME_SERVICE, asked).await {
         Ok(Ok(mut found)) => match found.next() {

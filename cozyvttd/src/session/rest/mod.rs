@@ -1,29 +1,33 @@
 //! Requests to CozyVTT's REST routes: one rule each for a session that ended,
 //! for "too many requests", and for answers that are none.
 
-use std::convert::Infallible;
+mod answer;
+mod error;
+mod request;
+
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
-use futures_util::{Stream, stream};
-use reqwest::header::{CONTENT_TYPE, DATE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH};
-use reqwest::multipart::{Form, Part};
+use reqwest::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
-use thiserror::Error;
 use tokio::time::{Instant, sleep};
 use url::Url;
 
-use super::budget::{Budget, QueueFull, Slot, Use};
-use super::features::Feature;
+use super::budget::{Budget, Slot, Use};
 use super::http::{self, network_cause};
-use super::login::{self, Login, LoginError};
-use super::patience::{Impatience, Patience, Transfer};
+use super::login::{self, Login};
+use super::patience::{Patience, Transfer};
 use super::pool::{self, Pool};
 use crate::config::BaseUrl;
 use crate::lock::lock;
+pub use answer::{Expect, Fetched};
+use answer::{check, date_of, limit_of, share};
+use error::MAX_URL;
+pub use error::RestError;
+use request::form;
+pub use request::{Body, Request, Upload, Wants};
 
 /// How long one request may take.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -48,243 +52,17 @@ const POOL: usize = 64;
 /// Files under way at once, apart from these: they take their time.
 const FILES: usize = 4;
 
-/// Longest address of a request, in bytes: common proxies take no longer line.
-const MAX_URL: usize = 8000;
-
 /// Longest `Retry-After` that a caller is kept waiting for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long one file may take to be sent or fetched.
 const FILE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A file leaves in pieces of so many bytes.
-const PIECE: usize = 64 * 1024;
-
 /// Largest file that is fetched, in bytes: above CozyVTT's own limit of 50 MiB.
 pub const MAX_FILE: usize = 64 * 1024 * 1024;
 
 /// CozyVTT's words for a route that this version of it does not have.
 pub const ROUTE_MISSING: &str = "The requested resource does not exist";
-
-/// One request.
-#[derive(Debug, Clone)]
-pub struct Request<'a> {
-    /// GET, POST, PUT or DELETE.
-    pub method: Method,
-    /// The path's segments under the instance's address.
-    pub path: Vec<&'a str>,
-    /// Query parameters.
-    pub query: Vec<(&'static str, String)>,
-    /// What goes along.
-    pub body: Body,
-    /// What is to come back.
-    pub wants: Wants,
-    /// What the answer to it shows of the server.
-    pub proves: Option<Feature>,
-}
-
-/// What goes along with a request.
-#[derive(Debug, Clone)]
-pub enum Body {
-    /// Nothing.
-    None,
-    /// A JSON object.
-    Json(Value),
-    /// A file with fields, as a form.
-    Upload(Upload),
-}
-
-/// What is to come back.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wants {
-    /// A JSON object.
-    Json,
-    /// A file, unless it is still the one with this `ETag`.
-    File(Option<String>),
-}
-
-/// A file with fields.
-#[derive(Debug, Clone)]
-pub struct Upload {
-    /// The fields, in the order in which they are sent: before the file, since the
-    /// server's error texts depend on it.
-    pub fields: Vec<(&'static str, String)>,
-    /// The file's name.
-    pub file_name: String,
-    /// Its MIME type.
-    pub mime: &'static str,
-    /// Its content.
-    pub content: Bytes,
-}
-
-impl<'a> Request<'a> {
-    fn new(method: Method, path: impl Into<Vec<&'a str>>, body: Body) -> Self {
-        Self {
-            method,
-            path: path.into(),
-            query: Vec::new(),
-            body,
-            wants: Wants::Json,
-            proves: None,
-        }
-    }
-
-    /// A read.
-    pub fn get(path: impl Into<Vec<&'a str>>) -> Self {
-        Self::new(Method::GET, path, Body::None)
-    }
-
-    /// A file that is fetched, unless it is still the one with this `ETag`.
-    pub fn file(path: impl Into<Vec<&'a str>>, etag: Option<String>) -> Self {
-        Self {
-            wants: Wants::File(etag),
-            ..Self::get(path)
-        }
-    }
-
-    /// An addition.
-    pub fn post(path: impl Into<Vec<&'a str>>, body: Value) -> Self {
-        Self::new(Method::POST, path, Body::Json(body))
-    }
-
-    /// A change.
-    pub fn put(path: impl Into<Vec<&'a str>>, body: Value) -> Self {
-        Self::new(Method::PUT, path, Body::Json(body))
-    }
-
-    /// A removal.
-    pub fn delete(path: impl Into<Vec<&'a str>>) -> Self {
-        Self::new(Method::DELETE, path, Body::None)
-    }
-
-    /// A file that is sent.
-    pub fn upload(path: impl Into<Vec<&'a str>>, upload: Upload) -> Self {
-        Self::new(Method::POST, path, Body::Upload(upload))
-    }
-
-    /// Whether a file goes one way or the other: larger and slower than anything else.
-    fn is_file(&self) -> bool {
-        matches!(self.wants, Wants::File(_)) || matches!(self.body, Body::Upload(_))
-    }
-
-    /// Adds a query parameter.
-    #[must_use]
-    pub fn query(mut self, key: &'static str, value: impl ToString) -> Self {
-        self.query.push((key, value.to_string()));
-        self
-    }
-
-    /// Says what the answer shows of the server: a success that it has `feature`,
-    /// the words of a missing route that it has not.
-    #[must_use]
-    pub fn proves(mut self, feature: Feature) -> Self {
-        self.proves = Some(feature);
-        self
-    }
-}
-
-/// What an answer that says it worked has to look like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
-    /// A JSON object with what is named: an array when the name is a plural or
-    /// `roster`, else an object.
-    Has(&'static str),
-    /// A JSON object with a sentence `message`; none at all will do.
-    Message,
-    /// A JSON object; none at all will do for a write.
-    Object,
-}
-
-/// A file, or the word that it has not changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fetched {
-    /// It has not changed since the given `ETag`.
-    NotModified,
-    /// The file.
-    File {
-        /// The MIME type, in lower case and without parameters.
-        mime: String,
-        /// The charset, when one was given.
-        charset: Option<String>,
-        /// The `ETag`, as it came.
-        etag: Option<String>,
-        /// The content.
-        content: Vec<u8>,
-    },
-}
-
-/// Why a request got no usable answer.
-#[derive(Debug, Clone, PartialEq, Error)]
-pub enum RestError {
-    /// There is no session; this request was not sent.
-    #[error("not signed in, so nothing was sent: {0}")]
-    NotSignedIn(LoginError),
-    /// It waited in vain; it was not sent, or the server did not process it.
-    #[error(transparent)]
-    Ended(#[from] Impatience),
-    /// What was asked for does not fit into an address; nothing was sent.
-    #[error(
-        "this request's address would be {0} bytes long, and servers take {MAX_URL} at most: shorten \
-         the longest argument; nothing was sent"
-    )]
-    TooLong(usize),
-    /// Too many requests are waiting for their turn; this one was not sent.
-    #[error("REST {0}")]
-    Queue(QueueFull),
-    /// The session ended and could not be renewed.
-    #[error("HTTP 401: Re-login failed: {0}")]
-    Relogin(LoginError),
-    /// The server answered with an error.
-    #[error("HTTP {status}: {message}")]
-    Http {
-        /// The status.
-        status: u16,
-        /// The server's words.
-        message: String,
-        /// The whole body, when it is JSON.
-        body: Option<Value>,
-    },
-    /// The answer says that it worked and is not what it should be.
-    #[error(
-        "INVALID_RESPONSE: HTTP {status}, but {reason}; if this was a write, its outcome is unknown: \
-         look before repeating it"
-    )]
-    Invalid {
-        /// The status.
-        status: u16,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// No answer came.
-    #[error("{method} {path} network error: {cause}{outcome}")]
-    Network {
-        /// The method.
-        method: Method,
-        /// The path, without its query.
-        path: String,
-        /// What happened.
-        cause: String,
-        /// What is to be said of a write whose answer got lost.
-        outcome: &'static str,
-    },
-}
-
-impl RestError {
-    /// Whether a write that was answered so may still happen: the answer got lost, is
-    /// none, or came from a proxy that waits no longer.
-    pub fn may_still_happen(&self) -> bool {
-        match self {
-            Self::Network { outcome, .. } => !outcome.is_empty(),
-            Self::Invalid { .. } => true,
-            Self::Http { status, .. } => matches!(status, 502..=504),
-            Self::NotSignedIn(_)
-            | Self::Relogin(_)
-            | Self::Queue(_)
-            | Self::TooLong(_)
-            | Self::Ended(_) => false,
-        }
-    }
-}
 
 /// When the server last answered, and when it last did not.
 #[derive(Debug, Clone, Default)]
@@ -672,90 +450,6 @@ impl Rest {
     }
 }
 
-fn form(upload: &Upload, patience: &Patience) -> Form {
-    let form = upload
-        .fields
-        .iter()
-        .fold(Form::new(), |form, (name, value)| {
-            form.text(*name, value.clone())
-        });
-    let size = upload.content.len() as u64;
-    let content = reqwest::Body::wrap_stream(told(&upload.content, patience.clone()));
-    let file = Part::stream_with_length(content, size).file_name(upload.file_name.clone());
-    // A constant of ours, so this cannot fail.
-    match file.mime_str(upload.mime) {
-        Ok(file) => form.part("file", file),
-        Err(_) => form,
-    }
-}
-
-/// The content in pieces, each told when it leaves.
-fn told(
-    content: &Bytes,
-    patience: Patience,
-) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + 'static {
-    let content = content.clone();
-    let of = Some(content.len() as u64);
-    let pieces = (0..content.len()).step_by(PIECE);
-    stream::iter(pieces.map(move |start| {
-        let end = content.len().min(start + PIECE);
-        patience.moved(Transfer {
-            what: "uploading",
-            done: end as u64,
-            of,
-        });
-        Ok(content.slice(start..end))
-    }))
-}
-
-/// What is ours of a limit: the person at the browser shares the address.
-fn share(limit: usize) -> usize {
-    limit - limit / 10
-}
-
-/// The server's time of day.
-fn date_of(headers: &HeaderMap) -> Option<SystemTime> {
-    httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()
-}
-
-/// The limit that an answer tells, when it is one per minute.
-fn limit_of(headers: &HeaderMap) -> Option<usize> {
-    let number = |name| headers.get(name)?.to_str().ok()?.trim().parse().ok();
-    let policy = headers.get("ratelimit-policy")?.to_str().ok()?;
-    let per_minute = policy
-        .split(';')
-        .any(|part| part.trim() == format!("w={}", WINDOW.as_secs()));
-    per_minute.then(|| number("ratelimit-limit"))?
-}
-
-/// The object in a body, if it is what was expected; else what is wrong with it.
-fn check(body: &[u8], expect: Expect, reads: bool) -> Result<Value, String> {
-    if body.trim_ascii().is_empty() && !reads && !matches!(expect, Expect::Has(_)) {
-        return Ok(Value::Object(serde_json::Map::new()));
-    }
-    let body: Value =
-        serde_json::from_slice(body).map_err(|_| "the body is not valid JSON".to_owned())?;
-    if !body.is_object() {
-        return Err("the body is no JSON object".to_owned());
-    }
-    let fits = match expect {
-        Expect::Object => true,
-        // Lists are named in the plural, objects in the singular.
-        Expect::Has(key) if is_list(key) => body.get(key).is_some_and(Value::is_array),
-        Expect::Has(key) => body.get(key).is_some_and(Value::is_object),
-        Expect::Message => matches!(body.get("message"), Some(Value::String(_))),
-    };
-    match expect {
-        _ if fits => Ok(body),
-        Expect::Has(key) => Err(format!("the body has no {key:?}")),
-        Expect::Message | Expect::Object => Err("the body has no \"message\"".to_owned()),
-    }
-}
-
-fn is_list(key: &str) -> bool {
-    key.ends_with('s') || key == "roster"
-}
-
 async fn ensure(login: &Arc<Login>, patience: &Patience) -> Result<u64, RestError> {
     let session = patience.wait(login.ensure()).await?;
     session.map_err(RestError::NotSignedIn)
@@ -776,49 +470,4 @@ enum Exchange {
         asked: Option<Duration>,
         error: RestError,
     },
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn the_servers_own_limit_is_believed_when_it_is_one_per_minute() {
-        let answer = |policy: &'static str, limit: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert("ratelimit-policy", HeaderValue::from_static(policy));
-            headers.insert("ratelimit-limit", HeaderValue::from_static(limit));
-            limit_of(&headers)
-        };
-        assert_eq!(answer("300;w=60", "300"), Some(300));
-        assert_eq!(answer("5;w=900", "5"), None);
-        assert_eq!(answer("300;w=60", "many"), None);
-        assert_eq!(limit_of(&HeaderMap::new()), None);
-        assert_eq!((share(300), share(5), share(1)), (270, 5, 1));
-    }
-
-    #[test]
-    fn an_empty_body_will_do_for_a_write_and_not_for_a_read() {
-        assert_eq!(check(b"", Expect::Object, false), Ok(json!({})));
-        assert_eq!(check(b" ", Expect::Message, false), Ok(json!({})));
-        assert!(check(b"", Expect::Object, true).is_err());
-        assert!(check(b"", Expect::Has("token"), false).is_err());
-    }
-
-    #[test]
-    fn an_answer_has_to_be_an_object_with_what_was_asked_for() {
-        for body in ["<html>", "[1]", "5", "{\"maps\":5}", "{\"maps\":{}}", "{}"] {
-            assert!(
-                check(body.as_bytes(), Expect::Has("maps"), true).is_err(),
-                "{body}"
-            );
-        }
-        assert!(check(br#"{"maps":[]}"#, Expect::Has("maps"), true).is_ok());
-        assert!(check(br#"{"character":[]}"#, Expect::Has("character"), true).is_err());
-        assert!(check(br#"{"character":{}}"#, Expect::Has("character"), true).is_ok());
-        assert!(check(br#"{"message":"done"}"#, Expect::Message, false).is_ok());
-        assert!(check(br#"{"message":5}"#, Expect::Message, false).is_err());
-    }
 }
