@@ -83,6 +83,9 @@ pub(crate) fn from_daemon(
                     None => session.failed(&trouble),
                 }
             }
+            (Err(trouble), _) if trouble.nobody_listens() && starter.is_some() => {
+                session.not_needed_yet(&trouble);
+            }
             (Err(trouble), _) => session.failed(&trouble),
             // There is no connection without a socket.
             (Ok(_), Err(trouble)) => session.failed(trouble),

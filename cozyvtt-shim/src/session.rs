@@ -414,10 +414,22 @@ impl Session {
 
     /// No connection came about. If that is going to last, everything is answered.
     pub(crate) fn failed(&self, trouble: &Trouble) {
+        self.failed_so(trouble, true);
+    }
+
+    /// The same where that is nothing to write down: nobody has asked for anything yet, and
+    /// whoever does has the daemon started.
+    pub(crate) fn not_needed_yet(&self, trouble: &Trouble) {
+        self.failed_so(trouble, false);
+    }
+
+    fn failed_so(&self, trouble: &Trouble, is_news: bool) {
         let mut state = self.state();
         state.own.clear();
         state.trouble = Some(trouble.clone());
-        state.log();
+        if is_news {
+            state.log();
+        }
         if trouble.lasts() {
             let waiting = Vec::from(std::mem::take(&mut state.outstanding.waiting));
             let answers = state.give_up(&waiting);
