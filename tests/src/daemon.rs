@@ -1,7 +1,7 @@
 //! A daemon process in a folder of its own.
 
 use std::fs::{DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -25,6 +25,18 @@ const VARIABLES: [&str; 4] = [
     "COZYVTT_PASSWORD",
     "COZYVTT_CAMPAIGN_ID",
 ];
+
+/// The lines of a configuration that say who sits where.
+pub fn lines_for(table: &Table, account: &str) -> String {
+    let account = table.account(account);
+    format!(
+        "url = {:?}\nemail = {:?}\npassword = {:?}\ncampaign_id = {:?}\n",
+        table.url(),
+        account.email,
+        account.password,
+        table.campaign_id()
+    )
+}
 
 /// A folder for one daemon: its home, its sockets, its state.
 #[derive(Debug)]
@@ -68,6 +80,20 @@ impl Home {
     /// Takes a variable away from the daemon.
     pub fn unset(&mut self, name: &str) {
         self.settings.retain(|(known, _)| known != name);
+    }
+
+    /// The file of its configuration, where a person would have it.
+    pub fn config_file(&self) -> PathBuf {
+        self.path().join(".config/cozyvtt/config.toml")
+    }
+
+    /// Writes that file, for its owner alone.
+    pub fn configure(&self, text: &str) -> Result<()> {
+        let file = self.config_file();
+        std::fs::create_dir_all(file.parent().context("no folder")?)?;
+        std::fs::write(&file, text)?;
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600))?;
+        Ok(())
     }
 
     /// The folder.

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use anyhow::{Context as _, Result};
 use cozyvtt_proto::control::HopState;
 use cozyvtt_table::{Fault, Reply, Table};
-use cozyvtt_tests::daemon::Home;
+use cozyvtt_tests::daemon::{Home, lines_for};
 use cozyvtt_tests::{binaries, mounts, until};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -78,20 +78,35 @@ async fn doctor(home: &Home) -> Result<Findings> {
 /// A home whose daemon is configured by a file.
 fn home(table: &Table, name: &str, change: impl Fn(String) -> String) -> Result<Home> {
     let home = Home::empty()?;
-    let account = table.account(name);
-    let text = format!(
-        "url = {:?}\nemail = {:?}\npassword = {:?}\ncampaign_id = {:?}\n",
-        table.url(),
-        account.email,
-        account.password,
-        table.campaign_id()
-    );
-    let folder = home.path().join(".config/cozyvtt");
-    std::fs::create_dir_all(&folder)?;
-    let file = folder.join("config.toml");
-    std::fs::write(&file, change(text))?;
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600))?;
+    home.configure(&change(lines_for(table, name)))?;
     Ok(home)
+}
+
+/// A table, and the home of somebody who runs it.
+async fn stage() -> Result<(Table, Home)> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| text)?;
+    Ok((table, home))
+}
+
+/// The same with a wrong password, which the server has rejected once.
+async fn rejected() -> Result<(Table, Home)> {
+    let table = Table::builder().start().await?;
+    let home = home(&table, "dm", |text| {
+        text.replace("password = \"", "password = \"x")
+    })?;
+    let daemon = home.start().await?;
+    until("it is rejected", || async {
+        let status = home.status().await.ok()?;
+        let login = status.hops.into_iter().find(|hop| hop.name == "login")?;
+        (login.state == HopState::Broken).then_some(())
+    })
+    .await;
+    doctor(&home)
+        .await?
+        .has("login", "rejected", "cozyvttctl reload");
+    assert!(daemon.stop().await?.success());
+    Ok((table, home))
 }
 
 /// Every file below a folder with its content and mode.
@@ -121,8 +136,7 @@ fn logins(table: &Table) -> usize {
 
 #[tokio::test]
 async fn where_all_is_well_nothing_is_found_and_nothing_is_touched() -> Result<()> {
-    let table = Table::builder().start().await?;
-    let home = home(&table, "dm", |text| text)?;
+    let (table, home) = stage().await?;
     let daemon = home.start_at_table().await?;
     let found = doctor(&home).await?;
     assert_eq!(
@@ -161,21 +175,7 @@ async fn where_all_is_well_nothing_is_found_and_nothing_is_touched() -> Result<(
 
 #[tokio::test]
 async fn a_wrong_password_is_found_with_and_without_a_daemon() -> Result<()> {
-    let table = Table::builder().start().await?;
-    let home = home(&table, "dm", |text| {
-        text.replace("password = \"", "password = \"x")
-    })?;
-    let daemon = home.start().await?;
-    until("it is rejected", || async {
-        let status = home.status().await.ok()?;
-        let login = status.hops.into_iter().find(|hop| hop.name == "login")?;
-        (login.state == HopState::Broken).then_some(())
-    })
-    .await;
-    doctor(&home)
-        .await?
-        .has("login", "rejected", "cozyvttctl reload");
-    assert!(daemon.stop().await?.success());
+    let (table, home) = rejected().await?;
     doctor(&home)
         .await?
         .has("login", "rejected", "cozyvttctl setup");
@@ -230,8 +230,7 @@ async fn the_campaign_of_another_account_is_found() -> Result<()> {
 
 #[tokio::test]
 async fn a_socket_that_others_can_reach_is_found() -> Result<()> {
-    let table = Table::builder().start().await?;
-    let home = home(&table, "dm", |text| text)?;
+    let (_table, home) = stage().await?;
     let _daemon = home.start_at_table().await?;
     let socket = home.socket("mcp.sock");
     std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o666))?;
@@ -245,8 +244,7 @@ async fn a_full_disk_is_found() -> Result<()> {
     if !mounts::possible() {
         return Ok(());
     }
-    let table = Table::builder().start().await?;
-    let home = home(&table, "dm", |text| text)?;
+    let (_table, home) = stage().await?;
     std::fs::create_dir_all(home.state_dir())?;
     let plain = command(&home);
     let mut full = mounts::behind(
@@ -313,8 +311,7 @@ fn manager(home: &Home, service: &str, socket: &str) -> Result<Command> {
 
 #[tokio::test]
 async fn missing_units_are_found_where_systemd_runs() -> Result<()> {
-    let table = Table::builder().start().await?;
-    let home = home(&table, "dm", |text| text)?;
+    let (_table, home) = stage().await?;
     let missing = "LoadState=not-found";
     let found = findings(manager(&home, missing, missing)?).await?;
     found.has(
@@ -331,8 +328,7 @@ async fn missing_units_are_found_where_systemd_runs() -> Result<()> {
 
 #[tokio::test]
 async fn each_fault_of_the_units_is_told_by_itself() -> Result<()> {
-    let table = Table::builder().start().await?;
-    let home = home(&table, "dm", |text| text)?;
+    let (_table, home) = stage().await?;
     let good = "LoadState=loaded UnitFileState=enabled ActiveState=active";
     let gone = format!("{good} 'ExecStart={{ path=/nowhere/cozyvttd ; argv[]=x }}'");
     findings(manager(&home, &gone, good)?).await?.has(
@@ -383,8 +379,7 @@ async fn a_disk_that_takes_no_writes_is_found() -> Result<()> {
     if !mounts::possible() {
         return Ok(());
     }
-    let table = Table::builder().start().await?;
-    let home = home(&table, "dm", |text| text)?;
+    let (_table, home) = stage().await?;
     std::fs::create_dir_all(home.state_dir())?;
     let plain = command(&home);
     let mut shut = mounts::behind(plain.as_std(), "mount -t tmpfs -o ro,mode=700 none $STATE");
@@ -397,8 +392,7 @@ async fn a_disk_that_takes_no_writes_is_found() -> Result<()> {
 
 #[tokio::test]
 async fn a_server_without_its_database_is_found() -> Result<()> {
-    let table = Table::builder().start().await?;
-    let home = home(&table, "dm", |text| text)?;
+    let (table, home) = stage().await?;
     let sick = json!({"status": "degraded", "services": {"api": "ok", "database": "error"}});
     let _sick = table
         .faults()
@@ -411,8 +405,7 @@ async fn a_server_without_its_database_is_found() -> Result<()> {
 
 #[tokio::test]
 async fn what_this_shell_sets_is_not_taken_for_the_daemons_word() -> Result<()> {
-    let table = Table::builder().start().await?;
-    let home = home(&table, "dm", |text| text)?;
+    let (_table, home) = stage().await?;
     let _daemon = home.start_at_table().await?;
     let mut command = command(&home);
     command.env("COZYVTT_URL", "http://127.0.0.1:9");
@@ -428,8 +421,7 @@ async fn what_this_shell_sets_is_not_taken_for_the_daemons_word() -> Result<()> 
 
 #[tokio::test]
 async fn an_expired_session_is_found() -> Result<()> {
-    let table = Table::builder().start().await?;
-    let home = home(&table, "dm", |text| text)?;
+    let (table, home) = stage().await?;
     let daemon = home.start_at_table().await?;
     assert!(daemon.stop().await?.success());
     table.forget_sessions();
@@ -441,8 +433,7 @@ async fn an_expired_session_is_found() -> Result<()> {
 
 #[tokio::test]
 async fn a_clock_that_is_off_is_found() -> Result<()> {
-    let table = Table::builder().start().await?;
-    let home = home(&table, "dm", |text| text)?;
+    let (table, home) = stage().await?;
     let mut reply = Reply::json(200, &json!({"uploadLimits": {}}));
     let date = "Tue, 01 Jan 2030 00:00:00 GMT";
     reply.headers.push(("Date".to_owned(), date.to_owned()));
@@ -467,8 +458,7 @@ async fn a_certificate_of_an_unknown_authority_is_found() -> Result<()> {
 
 #[tokio::test]
 async fn a_damaged_journal_and_an_open_secret_are_found() -> Result<()> {
-    let table = Table::builder().start().await?;
-    let home = home(&table, "dm", |text| text)?;
+    let (_table, home) = stage().await?;
     std::fs::create_dir_all(home.state_dir())?;
     std::fs::write(
         home.state_dir().join("journal-x.sqlite"),
@@ -485,8 +475,7 @@ async fn a_damaged_journal_and_an_open_secret_are_found() -> Result<()> {
 
 #[tokio::test]
 async fn a_client_whose_shim_has_gone_or_who_sits_elsewhere_is_found() -> Result<()> {
-    let table = Table::builder().start().await?;
-    let home = home(&table, "dm", |text| text)?;
+    let (_table, home) = stage().await?;
     let shim = binaries::shim().display().to_string();
     let servers = json!({"mcpServers": {
         "gone": {"command": "/nowhere/cozyvtt-shim"},
@@ -521,21 +510,8 @@ async fn a_client_whose_shim_has_gone_or_who_sits_elsewhere_is_found() -> Result
 
 #[tokio::test]
 async fn a_password_that_was_mended_is_no_fault_any_more() -> Result<()> {
-    let table = Table::builder().start().await?;
-    let home = home(&table, "dm", |text| {
-        text.replace("password = \"", "password = \"x")
-    })?;
-    let daemon = home.start().await?;
-    until("it is rejected", || async {
-        let status = home.status().await.ok()?;
-        let login = status.hops.into_iter().find(|hop| hop.name == "login")?;
-        (login.state == HopState::Broken).then_some(())
-    })
-    .await;
-    assert!(daemon.stop().await?.success());
-    let file = home.path().join(".config/cozyvtt/config.toml");
-    let text = std::fs::read_to_string(&file)?.replace("password = \"x", "password = \"");
-    std::fs::write(&file, text)?;
+    let (table, home) = rejected().await?;
+    home.configure(&lines_for(&table, "dm"))?;
     let found = doctor(&home).await?;
     assert_eq!(found.broken(), Vec::<&str>::new(), "{found:#?}");
     Ok(())

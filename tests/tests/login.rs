@@ -739,9 +739,7 @@ async fn a_password_from_a_file_a_program_or_systemd_signs_in() -> Result<()> {
                 String::new()
             }
         };
-        let folder = home.path().join(".config/cozyvtt");
-        std::fs::create_dir_all(&folder)?;
-        secret_file(&folder.join("config.toml"), &config)?;
+        home.configure(&config)?;
         let _daemon = home.start().await?;
         stands(&home, LoginPhase::SignedIn).await;
     }
@@ -756,10 +754,7 @@ async fn a_program_that_gives_no_password_is_run_once_and_told() -> Result<()> {
     home.unset("COZYVTT_PASSWORD");
     let runs = home.path().join("runs");
     let script = format!("echo run >> {}; echo canary >&2; exit 1", runs.display());
-    let folder = home.path().join(".config/cozyvtt");
-    std::fs::create_dir_all(&folder)?;
-    let config = format!("password_command = ['sh', '-c', '{script}']");
-    secret_file(&folder.join("config.toml"), &config)?;
+    home.configure(&format!("password_command = ['sh', '-c', '{script}']"))?;
     let _daemon = home.start().await?;
     let cooling = stands(&home, LoginPhase::CoolingDown).await;
     assert_eq!(cooling.reason, Some(LoginReason::NoPassword));

@@ -1,6 +1,5 @@
 //! The way to the table: TLS, paths, proxies and what they ask for.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,16 +14,6 @@ use cozyvtt_tests::until;
 use serde_json::json;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
-
-/// Writes the daemon's configuration file, for its owner's eyes only.
-fn configure(home: &Home, text: &str) -> Result<()> {
-    let folder = home.path().join(".config/cozyvtt");
-    std::fs::create_dir_all(&folder)?;
-    let file = folder.join("config.toml");
-    std::fs::write(&file, text)?;
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600))?;
-    Ok(())
-}
 
 /// A look at the maps, and a roll that comes back.
 async fn plays(home: &Home) -> Result<()> {
@@ -135,7 +124,7 @@ async fn the_fields_of_an_access_proxy_go_along_with_everything_and_are_never_sh
 async fn fields_that_would_break_a_request_are_refused_by_name() -> Result<()> {
     let table = Table::builder().start().await?;
     let home = Home::at(&table, "dm")?;
-    configure(&home, "[extra_headers]\nCookie = 'canary-7f3'\n")?;
+    home.configure("[extra_headers]\nCookie = 'canary-7f3'\n")?;
     let _daemon = home.start().await?;
     let envelope = home.call("map_list", json!({})).await?.envelope;
     let error = envelope["error"].as_str().unwrap_or_default();

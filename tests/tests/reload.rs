@@ -1,13 +1,14 @@
 //! A daemon that reads its configuration again while it runs.
 
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::future::Future;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use cozyvtt_proto::control::HopState;
 use cozyvtt_table::{Fault, Table};
 use cozyvtt_tests::agent::{Agent, Era};
-use cozyvtt_tests::daemon::Home;
+use cozyvtt_tests::daemon::{Home, lines_for};
 use cozyvtt_tests::raw::rpc;
 use cozyvtt_tests::until;
 use rustix::process::Signal;
@@ -23,7 +24,7 @@ impl Place {
     fn new(table: &Table, name: &str) -> Result<Self> {
         let place = Self {
             home: Home::empty()?,
-            account: account(table, name),
+            account: lines_for(table, name),
         };
         place.write("")?;
         Ok(place)
@@ -31,29 +32,30 @@ impl Place {
 
     /// Writes the account, and more to it.
     fn write(&self, more: &str) -> Result<()> {
-        write(&self.home, &format!("{}{more}", self.account))
+        self.home.configure(&format!("{}{more}", self.account))
     }
-}
 
-/// Writes the configuration.
-fn write(home: &Home, text: &str) -> Result<()> {
-    let folder = home.path().join(".config/cozyvtt");
-    std::fs::create_dir_all(&folder)?;
-    let file = folder.join("config.toml");
-    std::fs::write(&file, text)?;
-    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600))?;
-    Ok(())
-}
-
-fn account(table: &Table, name: &str) -> String {
-    let account = table.account(name);
-    format!(
-        "url = {:?}\nemail = {:?}\npassword = {:?}\ncampaign_id = {:?}\n",
-        table.url(),
-        account.email,
-        account.password,
-        table.campaign_id()
-    )
+    /// Has a call run that takes its time, and does something meanwhile.
+    async fn during_a_call<T>(&self, table: &Table, what: impl Future<Output = T>) -> Result<T> {
+        let map = table.current_map().context("no map")?;
+        let path = format!("/api/campaigns/{}/maps/{map}/tokens", table.campaign_id());
+        let slow = table
+            .faults()
+            .route("POST", &path, Fault::Delay(Duration::from_secs(2)));
+        let token = json!({"map_id": map, "name": "ghost", "image_url": "", "x": 1, "y": 1});
+        let call = self.home.call("token_add", token);
+        let meanwhile = async {
+            until("it is on its way", || async {
+                (slow.fired() > 0).then_some(())
+            })
+            .await;
+            what.await
+        };
+        let (answer, done) = tokio::join!(call, meanwhile);
+        assert_eq!(answer?.envelope["ok"], true);
+        assert_eq!(table.log().count("POST", &path), 1);
+        Ok(done)
+    }
 }
 
 async fn reloaded(home: &Home) -> Result<Value> {
@@ -148,7 +150,7 @@ async fn another_account_is_taken_by_another_run_and_agents_stay() -> Result<()>
     let dm = role().await?;
     // Ours while the daemon lives: nobody else takes them in between.
     let socket = place.home.socket("mcp.sock").metadata()?.ino();
-    place.account = account(&table, "player1");
+    place.account = lines_for(&table, "player1");
     place.write("")?;
     let done = place.home.ctl(&["reload"]).await?;
     let told = String::from_utf8(done.stdout)?;
@@ -172,26 +174,12 @@ async fn a_call_that_runs_is_finished_before_another_run_begins() -> Result<()> 
     let place = Place::new(&table, "dm")?;
     let _daemon = place.home.start().await?;
     at_table(&place.home).await;
-    let map = table.current_map().context("no map")?;
-    let path = format!("/api/campaigns/{}/maps/{map}/tokens", table.campaign_id());
-    let slow = table
-        .faults()
-        .route("POST", &path, Fault::Delay(Duration::from_secs(2)));
-    let token = json!({"map_id": map, "name": "ghost", "image_url": "", "x": 1, "y": 1});
-    let call = place.home.call("token_add", token);
-    let account = account(&table, "player1");
     let reload = async {
-        until("it is on its way", || async {
-            (slow.fired() > 0).then_some(())
-        })
-        .await;
-        write(&place.home, &account)?;
+        place.home.configure(&lines_for(&table, "player1"))?;
         place.home.ctl(&["reload"]).await
     };
-    let (answer, done) = tokio::join!(call, reload);
-    assert_eq!(answer?.envelope["ok"], true);
-    assert!(done?.status.success());
-    assert_eq!(table.log().count("POST", &path), 1);
+    let done = place.during_a_call(&table, reload).await??;
+    assert!(done.status.success());
     Ok(())
 }
 
@@ -201,7 +189,7 @@ async fn a_daemon_that_is_told_to_stop_while_it_changes_tables_stops() -> Result
     let mut place = Place::new(&table, "dm")?;
     let daemon = place.home.start().await?;
     at_table(&place.home).await;
-    place.account = account(&table, "player1");
+    place.account = lines_for(&table, "player1");
     place.write("")?;
     assert_eq!(
         reloaded(&place.home).await?["result"]["taken"],
@@ -236,7 +224,7 @@ async fn a_daemon_without_a_table_gets_to_it_by_a_reload() -> Result<()> {
     let home = &place.home;
     let right = place.account.clone();
     let wrong = right.replace("email = ", "email = 'x'\n#");
-    write(home, &wrong)?;
+    home.configure(&wrong)?;
     let _daemon = home.start().await?;
     until("the password is rejected", || async {
         let status = home.status().await.ok()?;
@@ -244,7 +232,7 @@ async fn a_daemon_without_a_table_gets_to_it_by_a_reload() -> Result<()> {
         (login.state == HopState::Broken).then_some(())
     })
     .await;
-    write(home, &right)?;
+    home.configure(&right)?;
     let done = home.ctl(&["reload", "--json"]).await?;
     let told: Value = serde_json::from_slice(&done.stdout).context("no JSON")?;
     assert_eq!(told["taken"], "with_another_run", "{told}");
@@ -259,28 +247,14 @@ async fn a_second_word_during_a_change_of_tables_is_the_one_that_counts() -> Res
     let _daemon = place.home.start().await?;
     at_table(&place.home).await;
     let before = place.home.status().await?.instance;
-    let map = table.current_map().context("no map")?;
-    let path = format!("/api/campaigns/{}/maps/{map}/tokens", table.campaign_id());
-    let slow = table
-        .faults()
-        .route("POST", &path, Fault::Delay(Duration::from_secs(2)));
-    let token = json!({"map_id": map, "name": "ghost", "image_url": "", "x": 1, "y": 1});
-    let call = place.home.call("token_add", token);
-    let account = account(&table, "player1");
     let words = async {
-        until("it is on its way", || async {
-            (slow.fired() > 0).then_some(())
-        })
-        .await;
-        write(&place.home, &account)?;
+        place.home.configure(&lines_for(&table, "player1"))?;
         let first = reloaded(&place.home).await?;
         // Back to the account of before, while the call holds the change up.
         place.write("idle_exit_minutes = 7\n")?;
         anyhow::Ok((first, reloaded(&place.home).await?))
     };
-    let (answer, told) = tokio::join!(call, words);
-    assert_eq!(answer?.envelope["ok"], true);
-    let (first, second) = told?;
+    let (first, second) = place.during_a_call(&table, words).await??;
     assert_eq!(first["result"]["taken"], "with_another_run", "{first}");
     assert_eq!(second["result"]["taken"], "with_another_run", "{second}");
     until(

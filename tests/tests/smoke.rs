@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use cozyvtt_table::{Direction, Fault, Reply, Table, Version};
-use cozyvtt_tests::daemon::Home;
+use cozyvtt_tests::daemon::{Home, lines_for};
 use cozyvtt_tests::{PATIENCE, binaries};
 use serde_json::{Value, json};
 use tokio::time::timeout;
@@ -35,23 +35,10 @@ impl Setting {
     }
 
     fn configure(&self, password: &str) -> Result<()> {
-        let folder = self.home.path().join(".config/cozyvtt");
-        std::fs::create_dir_all(&folder)?;
-        let email = &self.table.account("dm").email;
-        let text = format!(
-            "url = {:?}\nemail = {email:?}\npassword = {password:?}\ncampaign_id = {:?}\n",
-            self.table.url(),
-            self.table.campaign_id(),
-        );
-        let path = folder.join("config.toml");
-        let _ = std::fs::remove_file(&path);
-        let mut file = std::fs::File::options()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)?;
-        std::io::Write::write_all(&mut file, text.as_bytes())?;
-        Ok(())
+        let lines = lines_for(&self.table, "dm");
+        let known = format!("{:?}", self.table.account("dm").password);
+        self.home
+            .configure(&lines.replace(&known, &format!("{password:?}")))
     }
 
     fn attest(&self, revision: &str, instance: &str) -> Result<()> {

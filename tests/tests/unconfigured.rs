@@ -119,10 +119,8 @@ async fn explains(home: &Home, extra: &[&str], words: &[&str]) -> Result<()> {
 
 /// Writes the configuration file where the daemon looks for it.
 fn write_config(home: &Home, text: &str, mode: u32) -> Result<PathBuf> {
-    let folder = home.path().join(".config/cozyvtt");
-    std::fs::create_dir_all(&folder)?;
-    let file = folder.join("config.toml");
-    std::fs::write(&file, text)?;
+    home.configure(text)?;
+    let file = home.config_file();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode))?;
     Ok(file)
 }
