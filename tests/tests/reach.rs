@@ -87,10 +87,7 @@ async fn the_fields_of_an_access_proxy_go_along_with_everything_and_are_never_sh
 {
     let table = Table::builder().start().await?;
     let mut home = Home::at(&table, "dm")?;
-    configure(
-        &home,
-        "[extra_headers]\nX-Access-Secret = 'canary-7f3'\nX-Access-Id = 'door'\n",
-    )?;
+    home.configure("[extra_headers]\nX-Access-Secret = 'canary-7f3'\nX-Access-Id = 'door'\n")?;
     home.set("COZYVTT_LOG", "trace");
     let _daemon = home.start_at_table().await?;
     plays(&home).await?;
