@@ -354,6 +354,9 @@ async fn each_fault_of_the_units_is_told_by_itself() -> Result<()> {
             "systemd knows no cozyvttd.socket",
             "cozyvttctl setup",
         );
+    findings(manager(&home, good, &good.replace("=active", "=inactive"))?)
+        .await?
+        .has("units", "cozyvttd.socket does not listen", "enable --now");
     // What another version has written is worth a word, and is no fault.
     let units = home.path().join(".config/systemd/user");
     std::fs::create_dir_all(&units)?;
@@ -470,6 +473,29 @@ async fn a_damaged_journal_and_an_open_secret_are_found() -> Result<()> {
     let found = doctor(&home).await?;
     found.has("journal", "is damaged", "start cozyvttd");
     found.has("secrets", "session.json", "chmod 600");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_configuration_that_others_can_read_is_one_fault_if_it_holds_a_secret() -> Result<()> {
+    let (_table, home) = stage().await?;
+    let open = |text: &str| -> Result<()> {
+        home.configure(text)?;
+        let mode = std::fs::Permissions::from_mode(0o644);
+        Ok(std::fs::set_permissions(home.config_file(), mode)?)
+    };
+    let text = std::fs::read_to_string(home.config_file())?;
+    open(&text)?;
+    let found = doctor(&home).await?;
+    found.has("configuration", "other users can read it", "chmod 600");
+    assert_eq!(found.broken(), ["configuration"]);
+    open(
+        &text
+            .replace("password = ", "password_command = ['echo', ")
+            .replace("\"\ncampaign", "\"]\ncampaign"),
+    )?;
+    let found = doctor(&home).await?;
+    assert_eq!(found.broken(), Vec::<&str>::new(), "{found:#?}");
     Ok(())
 }
 

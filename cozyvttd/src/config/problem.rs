@@ -35,7 +35,7 @@ pub enum ConfigProblem {
         what: String,
     },
     /// The file has a key that is not known.
-    #[error("the configuration {} is wrong{}: there is no key {key:?} here{}. These can stand here: {}", path.display(), in_line(*line), meant(nearest.as_deref()), known.join(", "))]
+    #[error("the configuration {} is wrong{}: there is no key {key:?} here{} These can stand here: {}", path.display(), in_line(*line), ended(nearest.as_deref()), known.join(", "))]
     NoSuchKey {
         /// The file.
         path: PathBuf,
@@ -112,4 +112,12 @@ fn meant(nearest: Option<&str>) -> String {
     nearest
         .map(|nearest| format!("; did you mean {nearest}?"))
         .unwrap_or_default()
+}
+
+/// The same at the end of a sentence.
+fn ended(nearest: Option<&str>) -> String {
+    match nearest {
+        Some(_) => meant(nearest),
+        None => ".".to_owned(),
+    }
 }

@@ -21,7 +21,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Waits up to 30 seconds for the daemon to leave; exits with 1 when it is still there then. MCP clients \
-may stay open; once another daemon runs, reconnect the server in each of them.
+may stay open: their shims connect again as soon as another daemon runs, and start one when somebody asks.
 
 Examples:
   cozyvttctl stop

@@ -7,6 +7,7 @@ use std::time::Duration;
 use cozyvtt_proto::client::ClientError;
 use cozyvtt_proto::control::{Hop, NoParams};
 use cozyvtt_proto::paths::{CONTROL_SOCKET, MCP_SOCKET};
+use cozyvttd::config::ConfigProblem;
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -95,7 +96,7 @@ pub(super) async fn daemon(patient: &Patient<'_>) -> Hop {
                 hint(
                     "running",
                     "no daemon runs; the first client's shim starts it",
-                    Some("to start it now: `cozyvttd &`, or systemctl --user start cozyvttd"),
+                    Some("to start it now: run: cozyvttctl setup, or `cozyvttd` in a terminal"),
                 )
             }
             Err(error) => {
@@ -178,10 +179,25 @@ pub(super) fn configuration(patient: &Patient<'_>) -> Hop {
                 "in the daemon's environment, or brought along by a client",
             )
         }
-        Err(problem) => broken(
+        Err(ConfigProblem::Exposed { path }) => broken(
             "configuration",
-            problem.to_string(),
-            "run: cozyvttctl setup; or mend the file and run: cozyvttctl reload",
+            format!(
+                "{} holds a secret, and other users can read it",
+                path.display()
+            ),
+            format!("run: chmod 600 {}", quoted(path)),
         ),
+        Err(problem) => {
+            let told = problem.to_string();
+            // Some sentences name the mend already.
+            let (what, fix) = match told.split_once(", or run: cozyvttctl setup") {
+                Some((what, _)) => (what.to_owned(), "run: cozyvttctl setup"),
+                None => (
+                    told,
+                    "run: cozyvttctl setup; or mend the file and run: cozyvttctl reload",
+                ),
+            };
+            broken("configuration", what, fix)
+        }
     }
 }

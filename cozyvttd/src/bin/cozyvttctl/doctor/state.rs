@@ -4,7 +4,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use cozyvtt_proto::control::Hop;
-use cozyvttd::config::ConfigProblem;
 
 use super::{Patient, broken, hint, ok, quoted};
 
@@ -16,14 +15,8 @@ const LITTLE: u64 = 256 * 1024 * 1024;
 
 /// Whether secrets are for this user alone.
 pub(super) fn secrets(patient: &Patient<'_>) -> Option<Hop> {
-    let mut files = vec![
-        patient.state_dir.join("session.json"),
-        patient.state_dir.join("login.json"),
-    ];
-    // Without a secret in it the configuration is nobody's secret.
-    if matches!(patient.config.settings, Err(ConfigProblem::Exposed { .. })) {
-        files.push(patient.config.file.clone());
-    }
+    // That of the configuration is looked at where it is read.
+    let files = ["session.json", "login.json"].map(|name| patient.state_dir.join(name));
     let mode = |path: &Path| Some(path.metadata().ok()?.permissions().mode() & 0o777);
     let there: Vec<&PathBuf> = files.iter().filter(|path| path.exists()).collect();
     let open: Vec<&PathBuf> = there

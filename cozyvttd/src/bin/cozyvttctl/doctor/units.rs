@@ -92,6 +92,15 @@ fn units(service: &Unit, socket: &Unit) -> Hop {
             format!("{} has failed, so nobody listens for clients", socket.name),
             format!("run: systemctl --user restart {}", socket.name),
         )
+    } else if socket.says("ActiveState") == "inactive" {
+        broken(
+            "units",
+            format!(
+                "{} does not listen, so no client finds the daemon",
+                socket.name
+            ),
+            format!("run: systemctl --user enable --now {}", socket.name),
+        )
     } else if service.says("NeedDaemonReload") == "yes" {
         hint(
             "units",
