@@ -96,7 +96,7 @@ pub(super) async fn daemon(patient: &Patient<'_>) -> Hop {
                 hint(
                     "running",
                     "no daemon runs; the first client's shim starts it",
-                    Some("to start it now: run: cozyvttctl setup, or `cozyvttd` in a terminal"),
+                    Some("to start it now: `cozyvttctl setup`, or `cozyvttd` in a terminal"),
                 )
             }
             Err(error) => {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use cozyvtt_proto::control::{AuthLogout, NoParams};
 use cozyvttd::config::Config;
 use serde_json::json;
+use textwrap::core::display_width;
 
 use super::answers::Secret;
 use super::record::{self, Record};
@@ -300,8 +301,19 @@ fn tell(account: &Account, as_json: bool, screen: &mut Screen) -> Result<(), Fai
         return Ok(());
     }
     screen.line("Left:")?;
-    // Whole lines: they are there to be copied.
-    screen.lines(account.left.iter().map(|line| format!("  {line}")))?;
+    // Paths stay whole: they are there to be copied.
+    let width = layout.width.unwrap_or(usize::MAX);
+    screen.lines(
+        account
+            .left
+            .iter()
+            .flat_map(|line| match line.rsplit_once(": ") {
+                Some((path, what)) if display_width(line) + 2 > width => {
+                    vec![format!("  {what}:"), format!("    {path}")]
+                }
+                _ => vec![format!("  {line}")],
+            }),
+    )?;
     remark("Journal, logs and documents are yours, to keep or to remove file by file.");
     Ok(())
 }
