@@ -308,7 +308,7 @@ fn tell(account: &Account, as_json: bool, screen: &mut Screen) -> Result<(), Fai
             .left
             .iter()
             .flat_map(|line| match line.rsplit_once(": ") {
-                Some((path, what)) if display_width(line) + 2 > width => {
+                Some((path, what)) if path.starts_with('/') && display_width(line) + 2 > width => {
                     vec![format!("  {what}:"), format!("    {path}")]
                 }
                 _ => vec![format!("  {line}")],
